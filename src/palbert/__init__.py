@@ -1,0 +1,48 @@
+"""palbert: one pretrained BERT encoder, many sentence-level tasks.
+
+import palbert
+run = palbert.train("demo")
+palbert.load(run).predict("sts", [("A man plays a guitar.", "Someone makes music.")])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palbert.compare import compare
+    from palbert.errors import PalbertError
+    from palbert.evaluate import evaluate
+    from palbert.predict import Prediction, Predictor, load
+    from palbert.recipe.load import load_recipe, make_recipe
+    from palbert.train import train
+
+__version__ = "0.1.0"
+__all__ = [
+    "PalbertError",
+    "Prediction",
+    "Predictor",
+    "compare",
+    "evaluate",
+    "load",
+    "load_recipe",
+    "make_recipe",
+    "train",
+]
+
+_HOMES = {
+    "PalbertError": "errors",
+    "Prediction": "predict",
+    "Predictor": "predict",
+    "load": "predict",
+    "load_recipe": "recipe.load",
+    "make_recipe": "recipe.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used: `palbert --help` must not wait for torch.
+    if name not in __all__:
+        raise AttributeError(f"module 'palbert' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"palbert.{_HOMES.get(name, name)}"), name)

@@ -1,0 +1,76 @@
+"""PackedBatch: the unit of work, real tokens only, several tasks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task's share of a batch.
+
+    A siamese pair takes two sequences: first all first sentences, then all second ones.
+    """
+
+    sequences: slice
+    """The task's sequences in the batch."""
+    tokens: slice
+    """The task's tokens in the batch."""
+    width: int = 1
+    """Sequences per example: 1, or 2 for siamese pairs."""
+    labels: Tensor | None = None
+    """Class indices (int64) or numbers (float32), one per example; None when predicting."""
+    share: float = 1.0
+    """The share of the step's examples of this task that this batch holds; below 1 when accumulating."""
+
+    @property
+    def examples(self) -> int:
+        """The number of examples."""
+        return int(self.sequences.stop - self.sequences.start) // self.width
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Sequences laid end to end without padding."""
+
+    ids: Tensor
+    """Token ids, (tokens,)."""
+    positions: Tensor
+    """Place of each token in its sequence, from 0, (tokens,)."""
+    types: Tensor
+    """Token types: 0, or 1 for the second sentence of a joint pair, (tokens,)."""
+    starts: Tensor
+    """Cumulative sequence lengths, int32, (sequences + 1,)."""
+    max_length: int
+    """Length of the longest sequence."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """The share of each task, by task name."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        return self.ids.shape[0]
+
+    @property
+    def sequences(self) -> int:
+        """The number of sequences."""
+        return self.starts.shape[0] - 1
+
+    def to(self, device: torch.device | str) -> PackedBatch:
+        """Copy to a device; asynchronously when the batch is pinned."""
+        parts = {
+            name: part if part.labels is None else replace(part, labels=part.labels.to(device, non_blocking=True))
+            for name, part in self.parts.items()
+        }
+        return replace(
+            self,
+            ids=self.ids.to(device, non_blocking=True),
+            positions=self.positions.to(device, non_blocking=True),
+            types=self.types.to(device, non_blocking=True),
+            starts=self.starts.to(device, non_blocking=True),
+            parts=parts,
+        )

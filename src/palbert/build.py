@@ -1,0 +1,239 @@
+"""Build: the only file where a recipe meets classes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palbert.data.dataset import Dataset, Split, load_dataset
+from palbert.data.streams import Stream
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError, did_you_mean
+from palbert.evaluation.evaluator import Inference, evaluate_tasks
+from palbert.evaluation.metrics import find_metric, formula_text, overall
+from palbert.gradients.sum import GRADIENTS
+from palbert.model.encoder import Encoder
+from palbert.model.heads import HEADS
+from palbert.model.multitask import MultiTaskModel
+from palbert.model.pooling import POOLINGS
+from palbert.model.pretrained import load_encoder
+from palbert.objectives.supervised import LOSSES, Supervised
+from palbert.recipe.schema import Recipe
+from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision
+from palbert.tasks.choices import Component
+from palbert.tasks.spec import Task
+from palbert.training.feed import Feed, TaskFeed
+from palbert.training.optimizer import make_optimizer
+from palbert.training.samplers import SAMPLERS, Sampler
+from palbert.training.schedule import SCHEDULES
+from palbert.training.trainer import Evaluation, Trainer
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run computes, and how exactly."""
+
+    device: torch.device
+    precision: Precision
+
+    @classmethod
+    def for_recipe(cls, recipe: Recipe) -> Machine:
+        """Choose what the recipe asks for."""
+        device = choose_device(recipe.run.device)
+        return cls(device, choose_precision(recipe.run.precision, device))
+
+    def arithmetic(self) -> Any:
+        """Return the context that forward passes run in."""
+        return arithmetic(self.precision, self.device)
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
+    for task in recipe.tasks.values():
+        for metric in task.metrics:
+            find_metric(metric, target=task.target)
+        head_options(task, hidden_size=8)
+    make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
+    make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
+
+
+def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
+    """Read one split of every task that has files for it."""
+    return {name: load_dataset(task, split, tokenizer) for name, task in recipe.tasks.items() if getattr(task, split)}
+
+
+def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
+    """Load the pretrained encoder with the recipe's dropout."""
+    section = recipe.encoder
+    encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+    encoder.requires_grad_(not section.frozen)
+    return encoder
+
+
+def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
+    """Put each task's pooling and a new head on an encoder."""
+    config = encoder.config
+    for name, task in tasks.items():
+        if task.pooling == "pooler" and not config.pooler:
+            raise RecipeError(
+                f"tasks.{name}.pooling: 'pooler' needs an encoder with a pooler; this {config.family} has none.",
+                hint="Take 'cls' or 'mean'.",
+            )
+        if task.max_length > config.max_length:
+            raise RecipeError(
+                f"tasks.{name}.max_length: {task.max_length} is more than the encoder's {config.max_length}."
+            )
+    heads = {}
+    for name, task in tasks.items():
+        cls, options = head_options(task, hidden_size=config.hidden_size)
+        heads[name] = cls(config.hidden_size, **options)
+    poolings = {name: POOLINGS.get(task.pooling) or _own(task.pooling) for name, task in tasks.items()}
+    return MultiTaskModel(encoder, heads=heads, poolings=poolings)
+
+
+def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:
+    """Return the class of a task's head and its keyword arguments."""
+    cls = _find(HEADS, task.head.name)
+    options: dict[str, Any] = {"outputs": task.outputs, "dropout": task.dropout}
+    if task.head.name == "cosine" and task.range:
+        options["scale"] = task.range[1]
+    options.update(task.head.options)
+    _check_options(cls, (hidden_size,), options, f"tasks.{task.name}.head")
+    return cls, options
+
+
+def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
+    """Make the sampler for sets of these sizes."""
+    training = recipe.training
+    sampler = make(
+        SAMPLERS,
+        training.sampler,
+        "training.sampler",
+        rows,
+        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.tasks.items()},
+        epochs=training.epochs,
+        steps=training.steps_per_epoch,
+        seed=recipe.seed,
+    )
+    assert isinstance(sampler, Sampler)
+    return sampler
+
+
+def build_trainer(
+    recipe: Recipe,
+    model: MultiTaskModel,
+    *,
+    tokenizer: TextTokenizer,
+    machine: Machine,
+    train: Mapping[str, Dataset],
+    dev: Mapping[str, Dataset],
+) -> Trainer:
+    """Put a trainer together, without hooks."""
+    training, rates = recipe.training, recipe.optimizer
+    feeds = {
+        name: TaskFeed(
+            dataset=train[name],
+            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
+            max_length=task.max_length,
+            siamese=task.siamese,
+        )
+        for name, task in recipe.tasks.items()
+    }
+    losses = {name: LOSSES.get(task.loss) or _own(task.loss) for name, task in recipe.tasks.items()}
+    return Trainer(
+        model,
+        sampler=make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()}),
+        feed=Feed(
+            feeds,
+            template=tokenizer.template,
+            device=machine.device,
+            accumulation=training.accumulation,
+        ),
+        objective=Supervised(losses),
+        gradients=make(
+            GRADIENTS,
+            training.gradients,
+            "training.gradients",
+            {name: task.weight for name, task in recipe.tasks.items()},
+        ),
+        optimizer=make_optimizer(
+            model.roles(),
+            learning_rates={
+                "encoder": rates.learning_rate,
+                "adapters": rates.adapter_learning_rate or rates.learning_rate,
+                "heads": rates.head_learning_rate or rates.learning_rate,
+            },
+            weight_decay=rates.weight_decay,
+            betas=rates.betas,
+            epsilon=rates.epsilon,
+        ),
+        schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
+        clip=training.clip or math.inf,
+        arithmetic=machine.arithmetic,
+        evaluate=functools.partial(
+            evaluate_now, build_inference(model, tokenizer=tokenizer, machine=machine), recipe, dev
+        ),
+    )
+
+
+def build_inference(model: MultiTaskModel, *, tokenizer: TextTokenizer, machine: Machine) -> Inference:
+    """Make a model ready to answer."""
+    return Inference(model, template=tokenizer.template, device=machine.device, arithmetic=machine.arithmetic)
+
+
+def evaluate_now(
+    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: int, step: int
+) -> Evaluation:
+    """Score all tasks, and overall by the recipe's formula."""
+    results = evaluate_tasks(inference, recipe.tasks, datasets)
+    main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
+    return Evaluation(
+        epoch=epoch,
+        step=step,
+        overall=overall(main, recipe.overall),
+        tasks={result.task: result.scores for result in results},
+    )
+
+
+def make(table: Mapping[str, Any], component: Component, place: str, *arguments: Any, **settings: Any) -> Any:
+    """Make a named part: from a table, or from "module:Class", with the recipe's options."""
+    cls = _find(table, component.name)
+    settings.update(component.options)
+    _check_options(cls, arguments, settings, place)
+    return cls(*arguments, **settings)
+
+
+def _find(table: Mapping[str, Any], name: str) -> Any:
+    return table[name] if name in table else _own(name)
+
+
+def _own(name: str) -> Any:
+    """Import a user's "module:Class"."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise RecipeError(
+            f"'{name}' cannot be imported: {error}.",
+            hint="Is its folder on PYTHONPATH, and is the name right?",
+        ) from error
+
+
+def _check_options(cls: Any, arguments: tuple[Any, ...], options: dict[str, Any], place: str) -> None:
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*arguments, **options)
+    except TypeError as error:
+        known = [name for name in signature.parameters if name not in ("self", "settings")]
+        unknown = [name for name in options if name not in known]
+        hint = did_you_mean(unknown[0], known) if unknown else None
+        raise RecipeError(f"{place}: {error}.", hint=hint) from error

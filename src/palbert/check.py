@@ -1,0 +1,112 @@
+"""Check: what the data of a recipe holds, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from palbert.data.collate import sequence_lengths
+from palbert.data.dataset import Dataset, load_dataset
+from palbert.data.tokenizer import TextTokenizer
+from palbert.evaluation.data_summary import SplitSummary, render_data_report
+from palbert.model.pretrained import resolve_encoder
+from palbert.recipe.load import SPLITS, load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.runtime.files import write_text
+from palbert.tasks.spec import Task
+
+EXAMPLES = 3
+Row = tuple[str, ...]
+
+
+def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> list[SplitSummary]:
+    """Read all data of a recipe and summarise every split of every task."""
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe, overrides=overrides)
+    tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
+    summaries = []
+    for task in recipe.tasks.values():
+        # Rows without text or label are findings here, not errors.
+        lenient = task.model_copy(update={"bad_rows": "drop"})
+        train: set[Row] = set()
+        for split in SPLITS:
+            if getattr(task, split):
+                dataset = load_dataset(lenient, split, tokenizer)  # type: ignore[arg-type]
+                rows = [_normal(row) for row in zip(*dataset.texts, strict=True)]
+                summaries.append(_summarise(task, dataset, rows, train, tokenizer))
+                train = train or set(rows)
+    return summaries
+
+
+def label_shares(summary: SplitSummary) -> str:
+    """Say how the labels are spread, in one short line."""
+    if not len(summary.labels):
+        return "none"
+    if summary.target == "number":
+        low, mean, high = summary.labels.min(), summary.labels.mean(), summary.labels.max()
+        return f"{low:g} … {high:g}, mean {mean:.2f}"
+    counts = np.bincount(summary.labels.astype(np.int64), minlength=len(summary.classes))
+    return " / ".join(f"{count / len(summary.labels):.0%}" for count in counts)
+
+
+def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary]) -> None:
+    """Write the page with the plots."""
+    write_text(path, render_data_report(title, summaries))
+
+
+def _normal(row: Row) -> Row:
+    """Ignore case, space and the order of a pair."""
+    return tuple(sorted(" ".join(text.casefold().split()) for text in row))
+
+
+def _summarise(
+    task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
+) -> SplitSummary:
+    settings = {"template": tokenizer.template, "siamese": task.siamese}
+    lengths, _ = sequence_lengths(dataset.tokens, max_length=1 << 30, **settings)  # type: ignore[arg-type]
+    _, truncated = sequence_lengths(dataset.tokens, max_length=task.max_length, **settings)  # type: ignore[arg-type]
+    leaked = [index for index, row in enumerate(rows) if row in train]
+    repeated, conflicting = _repeated(rows, dataset)
+    examples = [
+        *(f"In train too: {_shown(dataset, index)}" for index in leaked[:EXAMPLES]),
+        *(f"Twice: {_shown(dataset, index)}" for index in repeated[:EXAMPLES]),
+        *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
+    ]
+    return SplitSummary(
+        task=task.name,
+        split=dataset.split,
+        files=tuple(dataset.files),
+        rows=len(dataset),
+        labels=np.array([]) if dataset.labels is None else dataset.labels,
+        target=task.target,
+        classes=task.classes,
+        lengths=lengths,
+        max_length=task.max_length,
+        truncated=truncated,
+        duplicates=len(repeated),
+        empty=dataset.dropped,
+        leaked=len(leaked),
+        examples=examples,
+        dropped=dataset.unmapped,
+    )
+
+
+def _repeated(rows: list[Row], dataset: Dataset) -> tuple[list[int], list[int]]:
+    """Return rows that came before, and those of them that came with another label."""
+    first: dict[Row, int] = {}
+    repeated, conflicting = [], []
+    for index, row in enumerate(rows):
+        if row not in first:
+            first[row] = index
+            continue
+        repeated.append(index)
+        if dataset.labels is not None and dataset.labels[index] != dataset.labels[first[row]]:
+            conflicting.append(index)
+    return repeated, conflicting
+
+
+def _shown(dataset: Dataset, index: int) -> str:
+    texts = " | ".join(str(column[index]) for column in dataset.texts)
+    return f"{dataset.task} {dataset.split} {dataset.ids[index]}: {texts[:160]}"

@@ -1,0 +1,333 @@
+"""The command line: one function per verb — parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
+
+import typer
+
+from palbert import __version__
+from palbert.errors import PalbertError
+
+if TYPE_CHECKING:
+    from palbert.evaluate import Report
+
+app = typer.Typer(
+    name="palbert",
+    help="One pretrained BERT encoder, many sentence-level tasks.\n\nStart with:  palbert demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(no_args_is_help=True, help="Look at data before training on it.")
+app.add_typer(data_app, name="data")
+
+Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+Overrides = Annotated[
+    Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),
+]
+Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder. [runs/<recipe>]")]  # noqa: UP045
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"palbert {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Out = Path("runs/demo"),
+    force: Force = False,
+    overrides: Overrides = None,
+) -> None:
+    """Train sentiment, paraphrase and similarity on the sample data, report, and predict.
+
+    Example:  palbert demo --out runs/demo
+    """
+    from palbert.demo import QUESTIONS
+    from palbert.evaluate import evaluate
+    from palbert.predict import load
+    from palbert.train import train
+
+    folder = train("demo", out=out, force=force, overrides=overrides or ())
+    _print_report(evaluate(folder))
+    predictor = load(folder)
+    for task, text in QUESTIONS:
+        [answer] = predictor.predict(task, [text])
+        shown = text if isinstance(text, str) else " / ".join(text)
+        typer.echo(f"{task:>6}  {shown}\n        → {_answer(answer.answer, answer.probabilities)}")
+    typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
+    overrides: Overrides = None,
+    out: Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
+    force: Force = False,
+) -> None:
+    """Train a recipe and report on it.
+
+    Example:  palbert train my.toml --set training.epochs=5 --out runs/mine
+    """
+    from palbert.recipe.load import load_recipe
+    from palbert.runtime.run_folder import RunFolder
+    from palbert.train import train as train_recipe
+
+    folder = train_recipe(recipe, out=out, resume=resume, force=force, overrides=overrides or ())
+    summary = json.loads(RunFolder(folder).report("json").read_text("utf-8"))
+    _print_summary(summary, load_recipe(RunFolder(folder).recipe).tasks)
+    typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    split: Split = "dev",
+    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
+    as_json: Json = False,
+) -> None:
+    """Score a run on a split; write its predictions and its report.
+
+    Example:  palbert evaluate runs/demo --split dev
+    """
+    from palbert.evaluate import evaluate as evaluate_run
+
+    report = evaluate_run(run, split=split, checkpoint=checkpoint)
+    if as_json:
+        typer.echo(json.dumps(report.summary, ensure_ascii=False))
+    else:
+        _print_report(report)
+
+
+@app.command()
+def predict(
+    run: Run,
+    task: Annotated[str, typer.Option("--task", "-t", help="Which task to ask.")],
+    text: Annotated[Optional[list[str]], typer.Option("--text", help="A text; repeatable.")] = None,  # noqa: UP045
+    pair: Annotated[Optional[tuple[str, str]], typer.Option("--pair", help="Two texts.")] = None,  # noqa: UP045
+    source: Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")] = None,
+    target: Annotated[Optional[Path], typer.Option("--output", help="Where to write the answers.")] = None,  # noqa: UP045
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
+    ] = None,
+    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Answer for texts, pairs or whole files.
+
+    Examples:
+    palbert predict runs/demo --task sst --text "A quiet little triumph."
+
+    palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
+
+    palbert predict runs/demo --task sst --input in.csv --output out.csv
+    """
+    from palbert.predict import load
+
+    if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
+        raise PalbertError(
+            "predict takes either --text, or --pair, or --input with --output.",
+            hint="See: palbert predict --help",
+        )
+    predictor = load(run, checkpoint=checkpoint, device=device)
+    if source and target:
+        from palbert.predict_file import predict_file
+
+        rows = predict_file(predictor, task, source, target, columns=column, force=force)
+        logging.getLogger(__name__).info("%s rows written to %s", f"{rows:,}", target)
+        return
+    asked_for: list[str] | list[tuple[str, str]] = text or ([pair] if pair else [])
+    for asked, prediction in zip(asked_for, predictor.predict(task, asked_for), strict=True):
+        if as_json:
+            typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
+        else:
+            typer.echo(_answer(prediction.answer, prediction.probabilities))
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Two runs or more; the others are compared with the first.")],
+    split: Split = "dev",
+    as_json: Json = False,
+) -> None:
+    """Compare runs on the same rows by paired bootstrap.
+
+    Example:  palbert compare runs/plain runs/annealed
+    """
+    from dataclasses import asdict
+
+    from palbert.compare import compare as compare_runs
+
+    comparisons = compare_runs(runs, split=split)
+    if as_json:
+        typer.echo(json.dumps([asdict(item) for item in comparisons]))
+        return
+    rows = [
+        [
+            item.task,
+            item.metric,
+            item.run,
+            f"{item.reference_score:.4f}",
+            f"{item.score:.4f}",
+            f"{item.difference.difference:+.4f}",
+            f"{item.difference.low:+.4f} … {item.difference.high:+.4f}",
+            f"{item.difference.p_value:.3f}",
+        ]
+        for item in comparisons
+    ]
+    _print_table(["task", "metric", "run", str(runs[0]), "score", "difference", "95 % interval", "p"], rows)
+
+
+@app.command()
+def recipes() -> None:
+    """List the recipes that can be trained by name.
+
+    Example:  palbert recipes
+    """
+    from palbert.recipe.load import list_recipes
+
+    _print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
+
+
+@data_app.command("check")
+def data_check(
+    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a page with plots here. [data-<recipe>.html]")
+    ] = None,
+) -> None:
+    """Rows, labels, lengths, duplicates and leakage of a recipe's data, as a table and as plots.
+
+    Example:  palbert data check my.toml --out data.html
+    """
+    from palbert.check import check_data, label_shares, write_data_report
+
+    summaries = check_data(recipe, overrides=overrides or ())
+    rows = [
+        [
+            item.task,
+            item.split,
+            f"{item.rows:,}",
+            label_shares(item),
+            f"{sum(item.lengths) / len(item.lengths):.0f} / {max(item.lengths)}",
+            f"{item.truncated:,}",
+            f"{item.empty:,}",
+            f"{item.duplicates:,}",
+            f"{item.leaked:,}",
+        ]
+        for item in summaries
+    ]
+    _print_table(["task", "split", "rows", "labels", "tokens mean / max", "cut", "empty", "twice", "in train"], rows)
+    path = out or Path(f"data-{Path(recipe).stem}.html")
+    write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
+    typer.echo(f"\nPlots: {path}")
+
+
+def _answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
+    if probabilities is None:
+        return f"{answer:.2f}"
+    ordered = sorted(probabilities.items(), key=lambda item: -item[1])
+    return f"{answer}  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
+
+
+def _print_report(report: Report) -> None:
+    _print_summary(report.summary, {result.task: result for result in report.results})
+
+
+def _print_summary(summary: dict, tasks: dict) -> None:  # type: ignore[type-arg]
+    """Print the scores beside the baselines."""
+    baselines = summary["baselines"]
+    rows = []
+    for name, task in tasks.items():
+        interval = summary["intervals"][name]
+        rows.append(
+            [
+                name,
+                task.metric,
+                *(f"{values[name]:.3f}" for values in baselines.values()),
+                f"{summary['tasks'][name][task.metric]:.3f}",
+                f"{interval['low']:.3f} … {interval['high']:.3f}",
+            ]
+        )
+    _print_table(["task", "metric", *baselines, "trained", "95 % interval"], rows)
+    typer.echo(
+        f"\nOverall {summary['overall']:.4f} = {summary['formula']}\n"
+        f"{summary['encoder']}, seed {summary['seed']}, {summary['split']} split, "
+        f"trained for {summary['seconds']:.0f} s on {summary['device']} ({summary['precision']})"
+    )
+    for note in summary["notes"]:
+        typer.echo(f"Note: {note}")
+
+
+def _print_table(header: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console.print(table)
+
+
+def main() -> None:
+    """Run the command line; errors become one message and an exit code."""
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    _log_to_terminal()
+    try:
+        app()
+    except PalbertError as error:
+        if debug:
+            raise
+        _complain(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt as interrupt:
+        place = str(interrupt)
+        _complain("stopped", f"Go on with: palbert train RECIPE --out {place} --resume" if place else None)
+        sys.exit(130)
+
+
+def _complain(message: str, hint: str | None) -> None:
+    typer.echo(f"error: {message}", err=True)
+    if hint:
+        typer.echo(f"  {hint}", err=True)
+
+
+def _log_to_terminal() -> None:
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            from palbert.runtime.progress import console  # rich is not needed before something is said
+
+            console().print(self.format(record), markup=False, soft_wrap=True)
+
+    logger = logging.getLogger("palbert")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Handler())
+    logger.propagate = False

@@ -1,0 +1,77 @@
+"""Compare: two or more runs on the same rows, by paired bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palbert.errors import DataError
+from palbert.evaluation.bootstrap import PairedDifference, paired
+from palbert.evaluation.metrics import METRICS
+from palbert.evaluation.predictions import read_predictions
+from palbert.recipe.load import load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.runtime.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One run against the first, on one task."""
+
+    task: str
+    metric: str
+    run: str
+    score: float
+    reference: str
+    reference_score: float
+    difference: PairedDifference
+
+
+def compare(runs: Sequence[str | Path], *, split: str = "dev") -> list[Comparison]:
+    """Compare every run with the first one, on all tasks that both have."""
+    if len(runs) < 2:
+        raise DataError("Comparing takes two runs or more.", hint="palbert compare runs/a runs/b")
+    first, *others = [RunFolder(Path(run)) for run in runs]
+    for folder in (first, *others):
+        if not folder.predictions.is_dir():
+            raise DataError(
+                f"{folder.path}: no predictions here.", hint=f"Make them with: palbert evaluate {folder.path}"
+            )
+    reference = load_recipe(first.recipe)
+    comparisons = []
+    for other in others:
+        recipe = load_recipe(other.recipe)
+        shared = [name for name in reference.tasks if name in recipe.tasks]
+        if not shared:
+            raise DataError(f"{first.path} and {other.path} have no task in common.")
+        comparisons += [_compare_task(name, reference, first, other, split) for name in shared]
+    return comparisons
+
+
+def _compare_task(name: str, reference: Recipe, first: RunFolder, other: RunFolder, split: str) -> Comparison:
+    task = reference.tasks[name]
+    read = []
+    for folder in (first, other):
+        path = folder.predictions / f"{name}-{split}.csv"
+        if not path.is_file():
+            raise DataError(
+                f"{path}: no such file.", hint=f"Make it with: palbert evaluate {folder.path} --split {split}"
+            )
+        read.append(read_predictions(path, classes=task.classes))
+    (ids, gold, before), (other_ids, other_gold, after) = read
+    if ids != other_ids or not (gold == other_gold).all():
+        raise DataError(
+            f"{first.path} and {other.path} were scored on different {name} rows; a paired comparison needs the same.",
+            hint="Evaluate both on the same files.",
+        )
+    metric = METRICS[task.metric]
+    return Comparison(
+        task=name,
+        metric=task.metric,
+        run=str(other.path),
+        score=metric.function(gold, after),
+        reference=str(first.path),
+        reference_score=metric.function(gold, before),
+        difference=paired(gold, after, before, metric),
+    )

@@ -1,0 +1,152 @@
+"""Collate: rows of tokens to one packed batch. Every caller, from training to serving, uses this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palbert.batch import PackedBatch, Part
+from palbert.data.ragged import Ragged, offsets_of, ranges
+from palbert.data.tokenizer import Template
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """One task's rows for a batch."""
+
+    task: str
+    tokens: tuple[Ragged, ...]
+    """Token ids of each text column, without special tokens."""
+    rows: NDArray[Any]
+    """Which rows to take."""
+    max_length: int
+    """Tokens per sequence, special tokens included."""
+    siamese: bool = False
+    """Pairs as two sequences each, all first ones before all second ones."""
+    labels: NDArray[Any] | None = None
+    """Labels of all rows of the set, if there are any."""
+    share: float = 1.0
+    """The share of the step's rows of this task, when a step is cut into several batches."""
+
+
+@dataclass(frozen=True)
+class _Packed:
+    ids: NDArray[np.int32]
+    types: NDArray[np.int32]
+    lengths: Integers
+
+
+def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
+    """Pack the rows of all portions end to end, one part a task."""
+    packed: list[_Packed] = []
+    parts: dict[str, Part] = {}
+    sequence = token = 0
+    for portion in portions:
+        pieces = _pack(portion, template)
+        sequences = sum(len(piece.lengths) for piece in pieces)
+        tokens = sum(len(piece.ids) for piece in pieces)
+        parts[portion.task] = Part(
+            sequences=slice(sequence, sequence + sequences),
+            tokens=slice(token, token + tokens),
+            width=len(pieces),
+            labels=None if portion.labels is None else torch.from_numpy(portion.labels[portion.rows]),
+            share=portion.share,
+        )
+        packed += pieces
+        sequence, token = sequence + sequences, token + tokens
+    lengths = np.concatenate([piece.lengths for piece in packed])
+    return PackedBatch(
+        ids=torch.from_numpy(np.concatenate([piece.ids for piece in packed])),
+        positions=torch.from_numpy(ranges(np.zeros_like(lengths), lengths).astype(np.int32)),
+        types=torch.from_numpy(np.concatenate([piece.types for piece in packed])),
+        starts=torch.from_numpy(offsets_of(lengths).astype(np.int32)),
+        max_length=int(lengths.max()),
+        parts=parts,
+    )
+
+
+def sequence_lengths(
+    tokens: tuple[Ragged, ...], template: Template, *, max_length: int, siamese: bool
+) -> tuple[Integers, int]:
+    """Return the length of every sequence as it will be packed, and how many are cut."""
+    if len(tokens) == 2 and not siamese:
+        first, second = tokens[0].lengths, tokens[1].lengths
+        room = max_length - template.pair
+        kept = sum(_truncate_pair(first, second, room), np.zeros_like(first))
+        return kept + template.pair, int((first + second > room).sum())
+    lengths = np.concatenate([column.lengths for column in tokens])
+    room = max_length - template.single
+    return np.minimum(lengths, room) + template.single, int((lengths > room).sum())
+
+
+def _pack(portion: Portion, template: Template) -> list[_Packed]:
+    columns = portion.tokens
+    if len(columns) == 2 and not portion.siamese:
+        return [_pack_pairs(columns, portion.rows, template, portion.max_length)]
+    return [_pack_singles(column, portion.rows, template, portion.max_length) for column in columns]
+
+
+def _pack_singles(column: Ragged, rows: NDArray[Any], template: Template, max_length: int) -> _Packed:
+    starts = column.offsets[rows]
+    kept = np.minimum(column.offsets[rows + 1] - starts, max_length - template.single)
+    lengths = kept + template.single
+    ends = np.cumsum(lengths)
+    ids = np.empty(ends[-1] if len(ends) else 0, dtype=np.int32)
+    first = ends - lengths
+    _fill(ids, first, template.before)
+    ids[ranges(first + len(template.before), kept)] = column.values[ranges(starts, kept)]
+    _fill(ids, ends - len(template.after), template.after)
+    return _Packed(ids, np.full(len(ids), template.types[0], dtype=np.int32), lengths)
+
+
+def _pack_pairs(columns: tuple[Ragged, ...], rows: NDArray[Any], template: Template, max_length: int) -> _Packed:
+    first, second = columns
+    starts_a, starts_b = first.offsets[rows], second.offsets[rows]
+    kept_a, kept_b = _truncate_pair(
+        first.offsets[rows + 1] - starts_a,
+        second.offsets[rows + 1] - starts_b,
+        max_length - template.pair,
+    )
+    lengths = kept_a + kept_b + template.pair
+    ends = np.cumsum(lengths)
+    # Where each stretch begins: before, a, between, b, after.
+    before = ends - lengths
+    a = before + len(template.before)
+    between = a + kept_a
+    b = between + len(template.between)
+    after = b + kept_b
+    ids = np.empty(ends[-1] if len(ends) else 0, dtype=np.int32)
+    _fill(ids, before, template.before)
+    ids[ranges(a, kept_a)] = first.values[ranges(starts_a, kept_a)]
+    _fill(ids, between, template.between)
+    ids[ranges(b, kept_b)] = second.values[ranges(starts_b, kept_b)]
+    _fill(ids, after, template.after)
+    stretches = np.stack([a - before, kept_a, b - between, kept_b, ends - after], axis=1)
+    types = np.repeat(np.tile(np.array(template.types, np.int32), len(rows)), stretches.ravel())
+    return _Packed(ids, types, lengths)
+
+
+def _fill(ids: NDArray[np.int32], starts: Integers, tokens: NDArray[np.int32]) -> None:
+    """Write the same few tokens at every start."""
+    ids[starts[:, None] + np.arange(len(tokens))] = tokens
+
+
+def _truncate_pair(first: Integers, second: Integers, room: int) -> tuple[Integers, Integers]:
+    """Shorten the longer text of each pair until both fit, as `truncation="longest_first"` does."""
+    half = room // 2
+    short = np.minimum(first, second)
+    over = first + second > room
+    keep_short = np.where(over, np.minimum(short, half), short)
+    keep_long = np.where(over, room - keep_short, np.maximum(first, second))
+    first_is_short = first <= second
+    return (
+        np.where(first_is_short, keep_short, keep_long),
+        np.where(first_is_short, keep_long, keep_short),
+    )

@@ -1,0 +1,233 @@
+"""Readers: CSV, TSV, JSONL and Parquet files and Hub data sets as chunks of text columns."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from palbert.errors import DataError, MissingExtraError, did_you_mean
+
+Quoting = Literal["auto", "on", "off"]
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a file. A missing field is None."""
+
+    path: str
+    columns: dict[str, list[str | None]]
+    lines: list[int]
+    """Where each row begins in the file, from 1 (in Parquet: the row's number)."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> list[str | None]:
+        """Return a column, or say which ones there are."""
+        if name not in self.columns:
+            raise DataError(
+                f"{self.path}: no column '{name}'.",
+                hint=did_you_mean(name, [column for column in self.columns if column]),
+            )
+        return self.columns[name]
+
+
+def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> Iterator[Chunk]:
+    """Read a file, or a Hub data set, a chunk at a time; at least one chunk, maybe empty."""
+    for file in resolve_files(path):
+        suffix = file.suffix.lower()
+        if suffix == ".jsonl":
+            yield from _read_jsonl(file, size)
+        elif suffix == ".parquet":
+            yield from _read_parquet(file, size)
+        elif suffix in (".csv", ".tsv"):
+            quoted = quoting == "on" or (quoting == "auto" and suffix == ".csv")
+            yield from _read_separated(file, size, quoted=quoted)
+        else:
+            raise DataError(f"{file}: unknown kind of file.", hint=f"Known: {', '.join(SUFFIXES)}.")
+
+
+def count_rows(path: str) -> int:
+    """Count the rows of a file without reading them; a little more where texts hold line breaks."""
+    total = 0
+    for file in resolve_files(path):
+        if file.suffix.lower() == ".parquet":
+            total += _parquet_file(file).metadata.num_rows
+        else:
+            with file.open("rb") as stream:
+                total += sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+    return total
+
+
+def resolve_files(path: str) -> list[Path]:
+    """Return the local files behind a path or a Hub data set."""
+    if path.startswith("hf:"):
+        return _hub_files(path)
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"No such file: {path}")
+    return [file]
+
+
+def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
+    csv.field_size_limit(sys.maxsize)
+    with file.open(encoding="utf-8-sig", newline="" if quoted else "\n") as stream:
+        try:
+            first = stream.readline()
+            separator = "\t" if "\t" in first or file.suffix.lower() == ".tsv" else ","
+            stream.seek(0)
+            if quoted or separator == ",":
+                reader = csv.reader(
+                    stream, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+                )
+                rows = ((reader.line_num, row) for row in reader)
+            else:  # csv would end a line at a lone carriage return inside a field
+                rows = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1))
+            yield from _separated_chunks(file, rows, size)
+        except UnicodeDecodeError:
+            raise _not_utf8(file) from None
+        except csv.Error as error:
+            raise DataError(f"{file}, line {reader.line_num}: {error}.") from error
+
+
+def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: int) -> Iterator[Chunk]:
+    header = next(rows, (0, []))[1]
+    if not any(name.strip() for name in header):
+        raise DataError(f"{file}, line 1: expected a header with column names, found none.")
+    width, taken, lines = len(header), [], []
+    started = False
+    for number, row in rows:
+        if not row or row == [""]:
+            continue  # a blank line, as at the end of many files
+        if len(row) > width:
+            raise DataError(
+                f"{file}, line {number}: expected {width} fields, found {len(row)}.",
+                hint='Is the quoting right? Set quoting = "on" or "off".',
+            )
+        taken.append(row + [None] * (width - len(row)) if len(row) < width else row)
+        lines.append(number)
+        if len(taken) == size:
+            yield _chunk(file, header, taken, lines)
+            taken, lines, started = [], [], True
+    if taken or not started:
+        yield _chunk(file, header, taken, lines)
+
+
+def _chunk(file: Path, header: list[str], rows: list[Any], lines: list[int]) -> Chunk:
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
+    named = dict(zip(reversed(header), reversed(columns), strict=True))  # the first of equal names wins
+    return Chunk(str(file), dict(reversed(named.items())), lines)
+
+
+def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    started = False
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except UnicodeDecodeError:
+                raise _not_utf8(file) from None
+            except json.JSONDecodeError as error:
+                raise DataError(f"{file}, line {number}: not valid JSON: {error}.") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{file}, line {number}: expected an object, found {line[:40]!r}.")
+            rows.append(row)
+            lines.append(number)
+            if len(rows) == size:
+                yield _json_chunk(file, rows, lines)
+                rows, lines, started = [], [], True
+    if rows or not started:
+        yield _json_chunk(file, rows, lines)
+
+
+def _json_chunk(file: Path, rows: list[dict[str, Any]], lines: list[int]) -> Chunk:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Chunk(str(file), {name: [_text(row.get(name)) for row in rows] for name in names}, lines)
+
+
+def _parquet_file(file: Path) -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("Parquet files need", package="pyarrow", extra="parquet") from None
+    try:
+        return pyarrow.parquet.ParquetFile(file)
+    except pyarrow.ArrowInvalid as error:
+        raise DataError(f"{file}: not a Parquet file: {error}.") from error
+
+
+def _read_parquet(file: Path, size: int) -> Iterator[Chunk]:
+    table = _parquet_file(file)
+    first = 1
+    for batch in table.iter_batches(batch_size=size):
+        columns = {
+            name: [_text(value) for value in column.to_pylist()]
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        yield Chunk(str(file), columns, list(range(first, first + batch.num_rows)))
+        first += batch.num_rows
+    if first == 1:
+        yield Chunk(str(file), {name: [] for name in table.schema_arrow.names}, [])
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _not_utf8(file: Path) -> DataError:
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return DataError(
+                    f"{file}, line {number}: expected UTF-8, found byte 0x{line[error.start]:02x}.",
+                    hint="Convert the file, for example: iconv -f latin1 -t utf-8",
+                )
+    raise AssertionError(f"{file} was not UTF-8 and now is")
+
+
+def _hub_files(path: str) -> list[Path]:
+    """Fetch the files of one split of `hf:owner/name[/config]:split`."""
+    name, separator, split = path.removeprefix("hf:").partition(":")
+    owner, _, rest = name.partition("/")
+    repository, _, config = rest.partition("/")
+    if not (owner and repository and separator and split):
+        raise DataError(f"{path}: expected hf:owner/name:split or hf:owner/name/config:split.")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    folder = f"{config}/" if config else ""
+    patterns = [f"{folder}*{split}*{suffix}" for suffix in SUFFIXES]
+    try:
+        root = Path(snapshot_download(f"{owner}/{repository}", repo_type="dataset", allow_patterns=patterns))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise DataError(
+            f"{path}: cannot be fetched from the Hub: {reason}",
+            hint="Check the name and the connection, or give the files by path.",
+        ) from error
+    files = [file for file in sorted(root.rglob("*")) if file.is_file()]
+    found = [
+        file
+        for file in files
+        if any(fnmatch.fnmatch(file.relative_to(root).as_posix(), pattern) for pattern in patterns)
+    ]
+    if not found:
+        names = ", ".join(file.relative_to(root).as_posix() for file in files[:8]) or "nothing"
+        raise DataError(f"{path}: no {', '.join(SUFFIXES)} file of split '{split}'; found {names}.")
+    return found

@@ -1,0 +1,33 @@
+"""Streams: the endless, reshuffled order of one data set's rows, as a pure function of the batch number."""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Stream:
+    """Batches of row numbers that go through the whole set, again and again, in a new order each time.
+
+    Batch k depends on nothing but k and the seed, so a run resumes at any batch.
+    """
+
+    def __init__(self, name: str, *, rows: int, batch_size: int, seed: int) -> None:
+        self.name = name
+        self.rows = rows
+        self.batch_size = batch_size
+        self.seed = seed
+        self._order = lru_cache(maxsize=2)(self._shuffle)
+
+    def _shuffle(self, turn: int) -> NDArray[np.int64]:
+        generator = np.random.default_rng([self.seed, zlib.crc32(self.name.encode()), turn])
+        return generator.permutation(self.rows)
+
+    def batch(self, number: int) -> NDArray[np.int64]:
+        """Return the rows of a batch, counted from 0."""
+        places = np.arange(number * self.batch_size, (number + 1) * self.batch_size)
+        turns, places = np.divmod(places, self.rows)
+        return np.concatenate([self._order(int(turn))[places[turns == turn]] for turn in np.unique(turns)])

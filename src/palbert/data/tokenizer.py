@@ -1,0 +1,105 @@
+"""Tokenizer: texts to token ids, and the special tokens that go around them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined]
+
+from palbert.data.ragged import Ragged
+from palbert.errors import EncoderError
+
+BATCH = 8192
+
+
+@dataclass(frozen=True)
+class Template:
+    """The special tokens around one text (`before a after`) or two (`before a between b after`)."""
+
+    before: NDArray[np.int32]
+    between: NDArray[np.int32]
+    after: NDArray[np.int32]
+    types: tuple[int, ...]
+    """Token types of the five stretches of a pair."""
+
+    @property
+    def single(self) -> int:
+        """Special tokens around one text."""
+        return len(self.before) + len(self.after)
+
+    @property
+    def pair(self) -> int:
+        """Special tokens around two texts."""
+        return self.single + len(self.between)
+
+
+class TextTokenizer:
+    """A tokenizers.Tokenizer that returns ids without special tokens, in bulk, and its template."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer = tokenizer
+        self.template = _template(tokenizer)
+        self.sha256 = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> TextTokenizer:
+        """Load tokenizer.json, or BERT's vocab.txt where there is no other."""
+        if (folder / "tokenizer.json").is_file():
+            return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
+        if (folder / "vocab.txt").is_file():
+            settings = folder / "tokenizer_config.json"
+            config = json.loads(settings.read_text("utf-8")) if settings.is_file() else {}
+            lowercase = bool(config.get("do_lower_case", True))
+            wordpiece = BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lowercase)
+            return cls(wordpiece._tokenizer)
+        raise EncoderError(
+            f"{folder}: no tokenizer.json and no vocab.txt.",
+            hint="Save the tokenizer beside the weights with save_pretrained.",
+        )
+
+    def save(self, path: Path) -> None:
+        """Write tokenizer.json."""
+        self.tokenizer.save(str(path))
+
+    def __call__(self, texts: Sequence[str]) -> Ragged:
+        """Return the token ids of each text, without special tokens."""
+        return Ragged.concatenate(self.stream(texts))
+
+    def stream(self, texts: Sequence[str]) -> Iterator[Ragged]:
+        """Tokenize a few thousand texts at a time."""
+        for start in range(0, max(len(texts), 1), BATCH):
+            batch = list(texts[start : start + BATCH])
+            encodings = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            yield Ragged.from_rows([encoding.ids for encoding in encodings])
+
+
+def _template(tokenizer: Tokenizer) -> Template:
+    """Read the special tokens off an encoded pair, so that every family's own layout is kept."""
+    encoding = tokenizer.encode("a", "b")
+    special = np.array(encoding.special_tokens_mask, dtype=bool)
+    ids = np.array(encoding.ids, dtype=np.int32)
+    types = np.array(encoding.type_ids)
+    text = np.flatnonzero(~special)
+    sides = np.array(encoding.sequence_ids, dtype=object)[text]
+    if not special.any() or set(sides) != {0, 1}:
+        raise EncoderError(
+            "The tokenizer puts no special tokens around a pair.",
+            hint="palbert needs a tokenizer of the BERT family, with its post-processor.",
+        )
+    first, second = text[sides == 0], text[sides == 1]
+    before, between, after = (
+        slice(0, first[0]),
+        slice(first[-1] + 1, second[0]),
+        slice(second[-1] + 1, len(ids)),
+    )
+    stretches = (0, first[0], first[-1] + 1, second[0], second[-1] + 1)
+    return Template(ids[before], ids[between], ids[after], tuple(int(types[place]) for place in stretches))

@@ -1,0 +1,65 @@
+"""The errors palbert raises for its users; each says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PalbertError(ValueError):
+    """What should be, what was found, where; `hint` says what to do about it."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} {self.hint}"
+
+
+class RecipeError(PalbertError):
+    """A recipe that cannot be run; the message lists every problem, one a line."""
+
+
+class DataError(PalbertError):
+    """A data file, row or label that cannot be used."""
+
+
+class EncoderError(PalbertError):
+    """An encoder that cannot be found or loaded."""
+
+
+class CheckpointError(PalbertError):
+    """A checkpoint that is absent, damaged or of another version."""
+
+
+class RunFolderError(PalbertError):
+    """A run folder that would be written over, or cannot be written."""
+
+
+class DeviceError(PalbertError):
+    """A device or a precision that this machine does not have."""
+
+
+class TrainingError(PalbertError):
+    """A run that failed by itself, such as one whose loss is no longer a number."""
+
+    exit_code = 1
+
+
+class MissingExtraError(PalbertError):
+    """An optional dependency that a feature needs and that is not installed."""
+
+    def __init__(self, feature: str, *, package: str, extra: str) -> None:
+        super().__init__(f"{feature} {package}.", hint=f"Install it with: pip install 'palbert[{extra}]'")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the known names, and the nearest one if any is near, as the end of an error message."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    suggestion = f" Did you mean '{near[0]}'?" if near else ""
+    return f"Known: {', '.join(names)}.{suggestion}"

@@ -1,0 +1,190 @@
+"""Evaluate: a run and a split to predictions, report.json and report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palbert import __version__
+from palbert.build import Machine, build_inference, load_datasets
+from palbert.data.collate import sequence_lengths
+from palbert.data.dataset import Dataset, Split
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import DataError
+from palbert.evaluation.bootstrap import interval
+from palbert.evaluation.evaluator import constant_baseline, evaluate_tasks
+from palbert.evaluation.metrics import METRICS, formula_text, overall
+from palbert.evaluation.predictions import write_predictions
+from palbert.evaluation.report import RunReport, render_report
+from palbert.evaluation.results import TaskResult
+from palbert.model.multitask import MultiTaskModel
+from palbert.predict import open_checkpoint
+from palbert.recipe.load import load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.runtime.files import write_text
+from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.catalog import SEEN_BY_ENCODERS
+from palbert.training.hooks import read_records
+
+BASELINES = ("majority / mean", "untrained heads")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an evaluation found, and where it is written."""
+
+    run: Path
+    split: str
+    summary: dict[str, Any]
+    """The content of report.json."""
+    results: list[TaskResult]
+    baselines: dict[str, dict[str, float]]
+    """The main metric of every task, by baseline."""
+
+
+def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = None) -> Report:
+    """Score a run's best checkpoint on a split; write predictions and the report into the run folder."""
+    folder = RunFolder(Path(run))
+    chosen = folder.checkpoint(checkpoint)
+    recipe = load_recipe(folder.recipe)
+    machine = Machine.for_recipe(recipe)
+    opened = open_checkpoint(chosen, machine)
+    datasets = load_datasets(recipe, split, opened.tokenizer)
+    if not datasets or any(dataset.labels is None for dataset in datasets.values()):
+        raise DataError(
+            f"{folder.path}: the {split} split has no labels to score against.",
+            hint="Write predictions for it with: palbert predict RUN --task T --input FILE --output FILE",
+        )
+    inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
+    results = evaluate_tasks(inference, recipe.tasks, datasets)
+    for result in results:
+        write_predictions(folder.predictions, result)
+    train = load_datasets(recipe, "train", opened.tokenizer)
+    baselines = _baselines(recipe, train, datasets, read_records(folder.metrics), split)
+    summary = {
+        **_summary(recipe, results, opened.model, machine),
+        "split": split,
+        "checkpoint": chosen.name,
+        "epoch": opened.description.get("scores", {}).get("epoch"),
+        "step": opened.description.get("step"),
+        "seconds": round(_seconds(folder), 2),
+        "baselines": baselines,
+        "rows": {name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
+        "notes": _notes(recipe, train, datasets, opened.tokenizer),
+    }
+    report = Report(folder.path, split, summary, results, baselines)
+    write_text(folder.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder.report("html", split=split), _page(folder, recipe, report, train, opened.tokenizer))
+    return report
+
+
+def _summary(recipe: Recipe, results: list[TaskResult], model: MultiTaskModel, machine: Machine) -> dict[str, Any]:
+    main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
+    formula = formula_text({task: metric for task, (metric, _) in main.items()}, recipe.overall)
+    intervals = {
+        result.task: dict(
+            zip(("low", "high"), interval(result.gold, result.predicted, METRICS[result.metric]), strict=True)
+        )
+        for result in results
+    }
+    return {
+        "overall": overall(main, recipe.overall),
+        "formula": formula,
+        "encoder": recipe.encoder.name,
+        "seed": recipe.seed,
+        "tasks": {result.task: result.scores for result in results},
+        "intervals": intervals,
+        "parameters": {
+            "encoder": _count(model.encoder),
+            "per_task": {name: _count(head) for name, head in model.heads.items()},
+        },
+        "device": str(machine.device),
+        "precision": machine.precision,
+        "palbert": __version__,
+    }
+
+
+def _count(module: Any) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _baselines(
+    recipe: Recipe,
+    train: Mapping[str, Dataset],
+    datasets: Mapping[str, Dataset],
+    records: list[dict[str, Any]],
+    split: str,
+) -> dict[str, dict[str, float]]:
+    constant, untrained = BASELINES
+    found = {
+        constant: {
+            name: constant_baseline(recipe.tasks[name], train[name], dataset) for name, dataset in datasets.items()
+        }
+    }
+    for record in records:
+        if record["kind"] == "evaluation" and record["epoch"] == 0 and split == "dev":
+            found[untrained] = {name: record["tasks"][name][task.metric] for name, task in recipe.tasks.items()}
+    return found
+
+
+def _seconds(folder: RunFolder) -> float:
+    """Return the training time so far."""
+    times = [record["seconds"] for record in read_records(folder.metrics) if record["kind"] == "train"]
+    return float(times[-1]) if times else 0.0
+
+
+def _notes(
+    recipe: Recipe, train: Mapping[str, Dataset], datasets: Mapping[str, Dataset], tokenizer: TextTokenizer
+) -> list[str]:
+    notes = []
+    encoder = recipe.encoder.name
+    for seen, encoders in SEEN_BY_ENCODERS.items():
+        if seen in recipe.tasks and recipe.data != "samples" and any(part in encoder.lower() for part in encoders):
+            notes.append(f"{encoder} has seen {seen} pairs in its own training: its {seen} score is not clean.")
+    if recipe.data == "samples":
+        notes.append("Trained and scored on palbert's small sample data: a demonstration, not a benchmark.")
+    for dataset in [*train.values(), *datasets.values()]:
+        if dataset.dropped:
+            notes.append(f"{dataset.task} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
+        task = recipe.tasks[dataset.task]
+        _, cut = sequence_lengths(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
+        if cut:
+            notes.append(
+                f"{dataset.task} {dataset.split}: {cut} of {len(dataset)} rows were cut at {task.max_length} tokens."
+            )
+    return notes
+
+
+def _page(
+    folder: RunFolder,
+    recipe: Recipe,
+    report: Report,
+    train: Mapping[str, Dataset],
+    tokenizer: TextTokenizer,
+) -> str:
+    """Render report.html."""
+    unlimited = 1 << 30
+    lengths: dict[str, Any] = {
+        name: sequence_lengths(
+            dataset.tokens, tokenizer.template, max_length=unlimited, siamese=recipe.tasks[name].siamese
+        )[0]
+        for name, dataset in train.items()
+    }
+    shown = {key: value for key, value in report.summary.items() if key not in ("notes", "baselines")}
+    return render_report(
+        RunReport(
+            title=recipe.description or folder.path.resolve().name,
+            summary=shown,
+            results=report.results,
+            baselines=report.baselines,
+            records=read_records(folder.metrics),
+            train_labels={name: dataset.labels for name, dataset in train.items() if dataset.labels is not None},
+            recipe_text=folder.recipe.read_text("utf-8"),
+            notes=report.summary["notes"],
+            lengths=lengths,
+            max_lengths={name: task.max_length for name, task in recipe.tasks.items()},
+        )
+    )

@@ -1,0 +1,235 @@
+"""The encoder: BERT and its relatives over packed tokens, told apart by configuration values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from palbert.batch import PackedBatch
+from palbert.errors import EncoderError, did_you_mean
+from palbert.model.attention import Sequences, attend, dropout
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+    "swish": F.silu,
+}
+"""The feed-forward activations, by the name a checkpoint's configuration gives them."""
+
+RELATIVE_DISTANCE = 128
+"""Relative positions from this distance on share the last bucket."""
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The shape of an encoder and how it trains; plain values, so that it can be stored as JSON."""
+
+    family: str
+    """Whose weight names the checkpoint uses, such as `bert` or `distilbert`."""
+    vocabulary_size: int
+    """Rows of the word embedding table."""
+    hidden_size: int
+    """Width of a token between layers."""
+    embedding_size: int
+    """Width of the embedding tables; projected to the hidden size where it differs."""
+    layers: int
+    """Number of layers."""
+    heads: int
+    """Attention heads of a layer; they share the hidden size."""
+    intermediate_size: int
+    """Width inside the feed-forward block."""
+    max_length: int
+    """Tokens of the longest sequence that has positions."""
+    position_offset: int = 0
+    """Row of the position table that belongs to the first token."""
+    type_vocabulary_size: int = 2
+    """Rows of the token type table; 0 for encoders without token types."""
+    activation: str = "gelu"
+    """Feed-forward activation, a key of `ACTIVATIONS`."""
+    norm_epsilon: float = 1e-12
+    """Added to the variance in every LayerNorm."""
+    dropout: float = 0.1
+    """Share of the values dropped after the embeddings and after each block, when training."""
+    attention_dropout: float = 0.1
+    """Share of the attention probabilities dropped, when training."""
+    relative_buckets: int = 0
+    """Buckets of relative positions that bias the attention scores; 0 for none."""
+    pooler: bool = False
+    """Whether there is a dense tanh layer for the first token."""
+    initializer_range: float = 0.02
+    """Standard deviation of weights that are not loaded."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            known = did_you_mean(self.activation, ACTIVATIONS)
+            raise EncoderError(f"Unknown activation '{self.activation}'.", hint=known)
+        if self.hidden_size % self.heads:
+            raise EncoderError(f"{self.heads} heads cannot share a hidden size of {self.hidden_size} evenly.")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise EncoderError(f"Expected {name} from 0 to below 1, found {getattr(self, name)}.")
+
+
+class Dropout(nn.Module):
+    """Dropout that is quick on the CPU too."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Drop values when training."""
+        return dropout(values, self.probability) if self.training else values
+
+
+class Embeddings(nn.Module):
+    """Word, position and token type tables, and the norm over their sum."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        width = config.embedding_size
+        self.position_offset = config.position_offset
+        self.word = nn.Embedding(config.vocabulary_size, width)
+        self.position = nn.Embedding(config.max_length + config.position_offset, width)
+        types = config.type_vocabulary_size
+        self.token_type = nn.Embedding(types, width) if types else None
+        self.norm = nn.LayerNorm(width, eps=config.norm_epsilon)
+        self.dropout = Dropout(config.dropout)
+        self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
+
+    def forward(self, words: Tensor, positions: Tensor, types: Tensor) -> Tensor:
+        """Turn looked-up words, (tokens, embedding_size), into the first layer's input, (tokens, hidden)."""
+        total = words + self.position(positions + self.position_offset)
+        if self.token_type is not None:
+            # Encoders with one token type read joint pairs too: there, everything is of type 0.
+            total = total + self.token_type(types.clamp(max=self.token_type.num_embeddings - 1))
+        hidden: Tensor = self.dropout(self.norm(total))
+        return hidden if self.project is None else self.project(hidden)
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward block, each with its residual and a LayerNorm after it."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.heads = config.heads
+        self.attention_dropout = config.attention_dropout
+        self.activation = ACTIVATIONS[config.activation]
+        self.query_key_value = nn.Linear(size, 3 * size)
+        self.attention_output = nn.Linear(size, size)
+        self.attention_norm = nn.LayerNorm(size, eps=config.norm_epsilon)
+        self.intermediate = nn.Linear(size, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, size)
+        self.norm = nn.LayerNorm(size, eps=config.norm_epsilon)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, hidden: Tensor, sequences: Sequences) -> Tensor:
+        """Return the layer's output, (tokens, hidden)."""
+        # A branch beside the layer is one more term inside this norm.
+        output: Tensor = self.norm(self.block(hidden, sequences))
+        return output
+
+    def block(self, hidden: Tensor, sequences: Sequences) -> Tensor:
+        """Return what the last norm is taken of: both blocks with their residuals, (tokens, hidden)."""
+        middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences))
+        fed: Tensor = self.output(self.activation(self.intermediate(middle)))
+        return middle + self.dropout(fed)
+
+    def attention(self, hidden: Tensor, sequences: Sequences) -> Tensor:
+        """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
+        fused = self.query_key_value(hidden).unflatten(-1, (3, self.heads, -1))
+        query, key, value = fused.unbind(1)  # each (tokens, heads, width)
+        probability = self.attention_dropout if self.training else 0.0
+        mixed = attend(query, key, value, sequences, dropout=probability)
+        output: Tensor = self.dropout(self.attention_output(mixed.flatten(1)))
+        return output
+
+
+class Encoder(nn.Module):
+    """A BERT-like encoder over packed tokens, with random weights until some are loaded."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        buckets = config.relative_buckets
+        self.relative = nn.Embedding(buckets, config.heads) if buckets else None
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if config.pooler else None
+        self.apply(self._initialise)
+
+    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> Tensor:
+        """Encode a batch.
+
+        Args:
+            batch: The packed sequences.
+            embeddings: Taken in place of the looked-up words, (tokens, embedding_size); positions, token
+                types, norm and dropout still apply.
+
+        Returns:
+            The last layer's output, (tokens, hidden).
+        """
+        if batch.max_length > self.config.max_length:
+            found = f"found one of {batch.max_length}"
+            raise EncoderError(f"Expected sequences of at most {self.config.max_length} tokens, {found}.")
+        words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
+        hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
+        sequences = self.sequences(batch)
+        for layer in self.layers:
+            hidden = layer(hidden, sequences)
+        return hidden
+
+    def word_embeddings(self, ids: Tensor) -> Tensor:
+        """Look words up, (tokens,) to (tokens, embedding_size)."""
+        words: Tensor = self.embeddings.word(ids)
+        return words
+
+    def sequences(self, batch: PackedBatch) -> Sequences:
+        """Return where the sequences of a batch lie, and how their distances bias the attention scores."""
+        return Sequences.of(batch, bias=None if self.relative is None else self._bias(batch.max_length))
+
+    def pool(self, first: Tensor) -> Tensor:
+        """Pass first tokens, (sequences, hidden), through the dense tanh layer."""
+        if self.pooler is None:
+            raise EncoderError(
+                f"This {self.config.family} encoder has no pooler.",
+                hint="Take the first token or a mean instead.",
+            )
+        return torch.tanh(self.pooler(first))
+
+    def _bias(self, length: int) -> Tensor:
+        """Return the bias of query i and key j, which depends on j - i alone, (heads, length, length)."""
+        assert self.relative is not None
+        distances = torch.arange(1 - length, length, device=self.relative.weight.device)
+        by_distance = self.relative(_buckets(distances, self.config.relative_buckets))  # (2 length - 1, heads)
+        # Windows of `length` distances: the first is the last query's, so the order is turned around.
+        return by_distance.t().unfold(1, length, 1).flip(1)  # type: ignore[no-any-return]
+
+    def _initialise(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+
+
+def _buckets(distances: Tensor, buckets: int) -> Tensor:
+    """Put distances from query to key into buckets: half for each direction; far ones share, by log.
+
+    arXiv:1910.10683, section 2.1, as MPNet (arXiv:2004.09297) takes it.
+    """
+    half = buckets // 2
+    near = half // 2
+    distance = distances.abs()
+    far = (distance.clamp(min=1).float() / near).log() / math.log(RELATIVE_DISTANCE / near) * (half - near)
+    bucket = torch.where(distance < near, distance, (near + far.long()).clamp(max=half - 1))
+    return bucket + half * (distances > 0)

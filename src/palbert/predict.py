@@ -1,0 +1,111 @@
+"""Predict: Predictor, texts in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palbert.build import Machine, build_inference, build_model
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import CheckpointError, DataError, did_you_mean
+from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.multitask import MultiTaskModel
+from palbert.runtime.precision import choose_device, choose_precision
+from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.spec import Task
+from palbert.training.checkpoint import load_weights, read_description
+
+Text = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a task says of one text or pair."""
+
+    answer: str | float
+    """The class, or the number."""
+    probabilities: dict[str, float] | None = None
+    """The probability of each class."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        shares = self.probabilities
+        return {"prediction": self.answer} | ({"probabilities": shares} if shares is not None else {})
+
+
+@dataclass(frozen=True)
+class OpenedCheckpoint:
+    """A checkpoint, loaded."""
+
+    model: MultiTaskModel
+    tokenizer: TextTokenizer
+    tasks: dict[str, Task]
+    description: dict[str, Any]
+
+
+def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
+    """Rebuild the model of a checkpoint from its own files alone."""
+    description = read_description(folder)
+    try:
+        tasks = {name: Task.model_validate(task) for name, task in description["tasks"].items()}
+        config = EncoderConfig(**description["encoder"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
+    model = build_model(tasks, Encoder(config))
+    load_weights(folder, model)
+    return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)
+
+
+def load(run: str | Path, *, checkpoint: str | None = None, device: str = "auto") -> Predictor:
+    """Load a run's best checkpoint, or the named one, for prediction."""
+    place = choose_device(device)
+    machine = Machine(place, choose_precision("auto", place))
+    return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
+
+
+class Predictor:
+    """A trained model that answers for all of its tasks."""
+
+    def __init__(self, opened: OpenedCheckpoint, machine: Machine) -> None:
+        self.tasks = opened.tasks
+        self.tokenizer = opened.tokenizer
+        self.inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
+
+    def task(self, name: str) -> Task:
+        """Return a task by name."""
+        if name not in self.tasks:
+            raise DataError(f"Unknown task '{name}'.", hint=did_you_mean(name, self.tasks))
+        return self.tasks[name]
+
+    def predict(self, task: str, texts: Sequence[Text]) -> list[Prediction]:
+        """Answer for texts, or for pairs of texts if the task takes pairs."""
+        spec = self.task(task)
+        columns = _columns(spec, texts)
+        if not texts:
+            return []
+        answers = self.inference.answer(spec, tuple(self.tokenizer(column) for column in columns))
+        if answers.probabilities is None:
+            return [Prediction(float(value)) for value in answers.predicted]
+        return [
+            Prediction(
+                spec.classes[int(index)],
+                {name: float(share) for name, share in zip(spec.classes, shares, strict=True)},
+            )
+            for index, shares in zip(answers.predicted, answers.probabilities, strict=True)
+        ]
+
+
+def _columns(task: Task, texts: Sequence[Text]) -> list[list[str]]:
+    """Turn rows into columns, and check their shape."""
+    if isinstance(texts, str):
+        raise DataError(f"Task '{task.name}' takes a list, found one text.", hint=f"Write [{texts!r:.40}].")
+    wanted = "a text" if task.kind == "single" else "a pair of texts"
+    rows: list[tuple[str, ...]] = []
+    for number, text in enumerate(texts):
+        row = (text,) if isinstance(text, str) else tuple(text)
+        if len(row) != len(task.text) or not all(isinstance(item, str) for item in row):
+            raise DataError(f"Task '{task.name}' takes {wanted} per row; row {number} is {text!r:.60}.")
+        rows.append(row)
+    return [[row[side] for row in rows] for side in range(len(task.text))]

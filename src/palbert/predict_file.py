@@ -1,0 +1,139 @@
+"""Predict a whole file: chunk by chunk, in constant memory, to a file that appears when it is complete."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from palbert.data.readers import Quoting, count_rows, read_chunks
+from palbert.errors import DataError, MissingExtraError, RunFolderError
+from palbert.predict import Predictor
+from palbert.runtime.files import disk_errors
+from palbert.runtime.progress import bar
+
+Write = Callable[[dict[str, list[Any]]], None]
+
+CHUNK = 4096
+log = logging.getLogger(__name__)
+
+
+def predict_file(
+    predictor: Predictor,
+    task: str,
+    source: Path,
+    target: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    quoting: Quoting = "auto",
+    force: bool = False,
+) -> int:
+    """Write the rows of `source` with their predictions to `target`; return how many there were.
+
+    Args:
+        predictor: A loaded model.
+        task: Which task to ask.
+        source: A CSV, TSV, JSONL or Parquet file.
+        target: A file of one of the same kinds.
+        columns: Text columns, where they are named otherwise than in training.
+        quoting: Whether the fields of the source may be quoted.
+        force: Replace a target that exists.
+    """
+    spec = predictor.task(task)
+    names = list(columns or spec.text)
+    if len(names) != len(spec.text):
+        raise DataError(f"Task '{task}' takes {len(spec.text)} text columns, found {len(names)}.")
+    if target.exists() and not force:
+        raise RunFolderError(f"{target}: exists already.", hint="Add --force to replace it.")
+    done = empty = 0
+    with _writer(target) as write, bar(f"predicting {task}", total=count_rows(str(source))) as line:
+        for chunk in read_chunks(str(source), quoting=quoting, size=CHUNK):
+            texts = [[text or "" for text in chunk.column(name)] for name in names]
+            empty += sum(not text.strip() for column in texts for text in column)
+            rows = list(zip(*texts, strict=True))
+            predictions = predictor.predict(task, rows)
+            answers: dict[str, list[Any]] = {"prediction": [item.answer for item in predictions]}
+            for name in spec.classes:
+                answers[f"p({name})"] = [(item.probabilities or {}).get(name) for item in predictions]
+            write({**chunk.columns, **answers})
+            done += len(chunk)
+            line.advance(len(chunk))
+    if empty:
+        log.warning("%d of %d rows had an empty text; they were answered all the same.", empty, done)
+    return done
+
+
+@contextmanager
+def _writer(target: Path) -> Iterator[Write]:
+    """Give a function that appends columns; the file takes its name when the block ends well."""
+    suffix = target.suffix.lower()
+    openers = {".csv": _open_csv, ".tsv": _open_csv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
+    if suffix not in openers:
+        raise DataError(f"{target}: unknown kind of file.", hint=f"Known: {', '.join(openers)}.")
+    temporary = target.with_name(f".{target.name}.part")
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with openers[suffix](temporary) as write:
+                yield write
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _open_csv(path: Path) -> Iterator[Write]:
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+        header: list[str] = []
+
+        def write(columns: dict[str, list[Any]]) -> None:
+            if not header:
+                header.extend(columns)
+                writer.writerow(header)
+            writer.writerows(zip(*(columns[name] for name in header), strict=True))
+
+        yield write
+
+
+@contextmanager
+def _open_jsonl(path: Path) -> Iterator[Write]:
+    with path.open("w", encoding="utf-8") as stream:
+
+        def write(columns: dict[str, list[Any]]) -> None:
+            for row in zip(*columns.values(), strict=True):
+                stream.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+
+        yield write
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[Write]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("Parquet files need", package="pyarrow", extra="parquet") from None
+    writers: list[Any] = []
+
+    def write(columns: dict[str, list[Any]]) -> None:
+        if not writers:  # a column that begins with missing values must not get its type from them
+            kinds = {name: _is_number(values) for name, values in columns.items()}
+            fields = [(name, pyarrow.float64() if number else pyarrow.string()) for name, number in kinds.items()]
+            writers.append(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields)))
+        writers[0].write_table(pyarrow.table(columns, schema=writers[0].schema))
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def _is_number(values: list[Any]) -> bool:
+    return any(isinstance(value, float) for value in values[:1])

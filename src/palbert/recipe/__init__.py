@@ -1,0 +1,1 @@
+"""Recipes: everything a run needs to know, checked before anything starts."""

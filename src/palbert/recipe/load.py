@@ -1,0 +1,247 @@
+"""Read a recipe: TOML and --set, the catalog's defaults, and all errors at once with their places."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+
+from palbert.errors import RecipeError, did_you_mean
+from palbert.recipe.schema import Recipe
+from palbert.tasks.catalog import CATALOG, COURSE_FILES, HUB_SOURCES, SAMPLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SPLITS = ("train", "dev", "test")
+SAMPLES_FOLDER = Path(__file__).parents[1] / "data" / "samples"
+BUILTIN_FOLDER = Path(__file__).parent / "builtin"
+
+
+def load_recipe(source: str | Path, *, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file, or a built-in recipe by name, and apply `key=value` overrides."""
+    path = find_recipe(source)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: not valid TOML: {error}.") from error
+    for override in overrides:
+        _set(values, override)
+    return make_recipe(values, folder=path.parent, name=str(path))
+
+
+def find_recipe(source: str | Path) -> Path:
+    """Return the path of a recipe given as a file or as the name of a built-in one."""
+    path = Path(source)
+    if path.is_file():
+        return path
+    builtin = BUILTIN_FOLDER / f"{source}.toml"
+    if builtin.is_file():
+        return builtin
+    known = did_you_mean(str(source), [recipe.stem for recipe in BUILTIN_FOLDER.glob("*.toml")])
+    raise RecipeError(f"No recipe file '{source}', and no built-in recipe of that name.", hint=known)
+
+
+def list_recipes() -> list[tuple[str, str]]:
+    """Return name and description of the built-in recipes and of those in ./recipes."""
+    found = [(path.stem, path) for path in sorted(BUILTIN_FOLDER.glob("*.toml"))]
+    found += [(str(path), path) for path in sorted(Path("recipes").rglob("*.toml"))]
+    listed = []
+    for name, path in found:
+        try:
+            description = tomllib.loads(path.read_text(encoding="utf-8")).get("description", "")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            description = f"not valid TOML: {error}"
+        listed.append((name, str(description)))
+    return listed
+
+
+def make_recipe(values: Mapping[str, Any], *, folder: Path | None = None, name: str = "recipe") -> Recipe:
+    """Check a recipe given as nested values; `folder` is where its relative file names start."""
+    values = _with_catalog(values)
+    try:
+        recipe = Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError(_explain(error, name)) from None
+    recipe = _with_absolute_paths(recipe, folder or Path.cwd())
+    problems = _missing_files(recipe)
+    if problems:
+        raise RecipeError("\n".join(f"{name}: {problem}" for problem in problems))
+    return recipe
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """Write a recipe with all its defaults as TOML that gives the same recipe when read."""
+    return tomli_w.dumps(_plain(recipe.model_dump(mode="json", exclude_none=True)))
+
+
+def _plain(value: Any) -> Any:
+    """Drop what TOML need not say: task names that repeat their key."""
+    value["tasks"] = {
+        name: {key: item for key, item in task.items() if key != "name"} for name, task in value["tasks"].items()
+    }
+    return value
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    """Apply one `a.b.c=value`, where value is TOML, or text if it is not."""
+    key, separator, text = override.partition("=")
+    if not separator or not key.strip():
+        raise RecipeError(f"--set {override}: expected key=value, such as training.epochs=5.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = key.strip().split(".")
+    place = values
+    for parent in parents:
+        if isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
+            place[parent] = {"name": place[parent]}
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            raise RecipeError(f"--set {override}: '{parent}' is not a table.")
+    place[last] = value
+
+
+def _with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the catalog's settings under those of each task it knows."""
+    merged = dict(values)
+    data, tasks = merged.get("data"), merged.get("tasks")
+    if isinstance(tasks, list):  # tasks = ["sst", "sts"]
+        twice = sorted({str(name) for name in tasks if tasks.count(name) > 1})
+        if twice:
+            raise RecipeError(f"tasks: two tasks of one name: {', '.join(twice)}.")
+        tasks = {str(name): {} for name in tasks}
+    if not isinstance(tasks, dict):
+        return merged
+    merged["tasks"] = {
+        name: {**_defaults(str(name), data), **task} if isinstance(task, dict) else task for name, task in tasks.items()
+    }
+    return merged
+
+
+def _defaults(name: str, data: Any) -> dict[str, Any]:
+    if name not in CATALOG:
+        return {}
+    if data == "samples":
+        files = {split: f"{name}-{split}.tsv" for split in ("train", "dev")} if name in SAMPLES else {}
+        return {**CATALOG[name], **files}
+    if data == "hub":
+        return {**CATALOG[name], **HUB_SOURCES.get(name, {})}
+    if isinstance(data, str):
+        # The course's own names, as far as the folder holds them; test sets are optional.
+        folder = _expand(data)
+        files = {
+            split: file for split, file in COURSE_FILES[name].items() if split != "test" or (folder / file).is_file()
+        }
+        return {**CATALOG[name], **files}
+    return CATALOG[name]
+
+
+def _expand(path: str) -> Path:
+    return Path(os.path.expandvars(path)).expanduser()
+
+
+def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
+    """Make every file name absolute, so that the recipe can be read again from anywhere."""
+    data = recipe.data
+    if data == "samples":
+        folder = SAMPLES_FOLDER
+    elif data is not None and data != "hub":
+        folder = _expand(data).resolve()
+
+    def absolute(path: str) -> str:
+        return path if path.startswith("hf:") else str((folder / _expand(path)).resolve())
+
+    tasks = {}
+    for name, task in recipe.tasks.items():
+        sources = {
+            split: tuple(source.model_copy(update={"path": absolute(source.path)}) for source in getattr(task, split))
+            for split in SPLITS
+        }
+        tasks[name] = task.model_copy(update=sources)
+    return recipe.model_copy(update={"tasks": tasks})
+
+
+def _missing_files(recipe: Recipe) -> list[str]:
+    problems = []
+    for name, task in recipe.tasks.items():
+        for split in SPLITS:
+            sources = getattr(task, split)
+            if not sources and split != "test":
+                problems.append(
+                    f"tasks.{name}.{split}: no file given. "
+                    f'Set tasks.{name}.{split} = "file.csv", or data = "samples", "hub" or a folder.'
+                )
+            problems += [
+                f"tasks.{name}.{split}: no such file: {source.path}"
+                for source in sources
+                if not source.path.startswith("hf:") and not Path(source.path).is_file()
+            ]
+    return problems
+
+
+def _explain(error: ValidationError, name: str) -> str:
+    """Turn pydantic's findings into one line each: the place, what is wrong, what to do."""
+    lines = []
+    for finding in error.errors():
+        place = [str(part) for part in finding["loc"] if not _is_union_tag(part)]
+        where = ".".join(place) or "recipe"
+        if finding["type"] == "extra_forbidden":
+            known = _fields_at(place[:-1])
+            lines.append(f"{name}: {where}: unknown key. {did_you_mean(place[-1], known)}")
+        elif finding["type"] == "missing":
+            lines.append(f"{name}: {where}: missing. {_describe(place)}".rstrip())
+        else:
+            found = finding.get("input")
+            shown = "" if isinstance(found, dict | list) or found is None else f", found {found!r}"
+            if finding["type"] in ("contradiction", "unknown_name"):
+                shown = ""
+            end = "" if finding["msg"].endswith((".", "?")) else "."
+            lines.append(f"{name}: {where}: {finding['msg']}{shown}{end}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _is_union_tag(part: int | str) -> bool:
+    """Whether pydantic put this in the location to name a member of a union."""
+    return isinstance(part, str) and ("[" in part or part in ("int", "float", "str"))
+
+
+def _model_at(place: Sequence[str]) -> type[BaseModel] | None:
+    """Return the schema class at a place such as ("tasks", "sst")."""
+    model: type[BaseModel] | None = Recipe
+    for part in place:
+        if model is None:
+            return None
+        if model is Recipe and part == "tasks":
+            model = _Tasks
+        elif model is _Tasks:
+            model = Recipe.model_fields["tasks"].annotation.__args__[1]  # type: ignore[union-attr]
+        else:
+            field = model.model_fields.get(part)
+            kind = field.annotation if field else None
+            model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return model
+
+
+class _Tasks(BaseModel):
+    """Stands for the table of tasks while walking down a place."""
+
+
+def _fields_at(place: Sequence[str]) -> list[str]:
+    model = _model_at(place)
+    return [] if model is None else list(model.model_fields)
+
+
+def _describe(place: Sequence[str]) -> str:
+    """Return the docstring of the field at a place, as a hint."""
+    model = _model_at(place[:-1])
+    field = model.model_fields.get(place[-1]) if model else None
+    return (field.description or "") if field else ""

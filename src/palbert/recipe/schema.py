@@ -1,0 +1,135 @@
+"""The shape of a recipe: frozen values with a docstring under every field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from palbert.tasks.choices import Component, component
+from palbert.tasks.spec import Task, Value
+
+if TYPE_CHECKING:
+    SamplerChoice = Component
+    ScheduleChoice = Component
+    GradientsChoice = Component
+else:
+    SamplerChoice = component("annealed", "proportional", "round-robin")
+    ScheduleChoice = component("constant", "stlr")
+    GradientsChoice = component("sum")
+
+
+class EncoderSection(Value):
+    """The pretrained encoder that all tasks share."""
+
+    name: str = "minilm"
+    """A local folder in the Hugging Face layout, a Hub id, or "minilm"."""
+    frozen: bool = False
+    """Train the heads only."""
+    dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on hidden states; the checkpoint's own unless given."""
+    attention_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on attention probabilities; the checkpoint's own unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class TrainingSection(Value):
+    """How long to train, on what, in which order."""
+
+    epochs: int = Field(default=3, ge=1)
+    """Stretches of training with an evaluation after each."""
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    """Optimizer steps per epoch; unless given, as many as the sampler needs for one pass."""
+    batch_size: int = Field(default=32, ge=1)
+    """Examples per step, for tasks that do not set their own."""
+    accumulation: int = Field(default=1, ge=1)
+    """Pieces each step's batch is cut into, to save memory; the update stays the same."""
+    sampler: SamplerChoice = Component(name="annealed")
+    """Which task the next batch comes from."""
+    gradients: GradientsChoice = Component(name="sum")
+    """How the tasks' gradients become one."""
+    clip: float | None = Field(default=1.0, gt=0)
+    """Longest gradient, by Euclidean norm; longer ones are scaled down."""
+    log_every: int = Field(default=10, ge=1)
+    """Steps between lines in metrics.jsonl."""
+    save_every: int = Field(default=1000, ge=1)
+    """Steps between `last` checkpoints; one is written after each epoch in any case."""
+
+
+class OptimizerSection(Value):
+    """AdamW and its rates."""
+
+    learning_rate: float = Field(default=3e-5, gt=0)
+    """Peak rate of the encoder, and of all that has no rate of its own."""
+    head_learning_rate: float | None = Field(default=None, gt=0)
+    """Peak rate of the heads."""
+    adapter_learning_rate: float | None = Field(default=None, gt=0)
+    """Peak rate of adapters."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Decoupled weight decay; biases and norms have none."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the moving averages of gradient and squared gradient."""
+    epsilon: float = Field(default=1e-8, gt=0)
+    """Added to the denominator."""
+    schedule: ScheduleChoice = Component(name="constant")
+    """How the rates change over the run."""
+
+
+class RunSection(Value):
+    """Where and how exactly to compute."""
+
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
+    """auto, cpu, cuda, cuda:N or mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """fp32 or bf16 arithmetic; auto is bf16 on CUDA cards that have it, fp32 elsewhere."""
+    tensorboard: bool = True
+    """Write TensorBoard files beside metrics.jsonl, where tensorboard is installed."""
+
+
+class Provenance(Value):
+    """What a run was made from; palbert writes it, and compares when a recipe is run again."""
+
+    versions: dict[str, str] = Field(default_factory=dict)
+    """palbert, python, torch, numpy, tokenizers."""
+    encoder_sha256: str = ""
+    """Hash over the encoder's weight files."""
+    data_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each data file."""
+
+
+class Recipe(Value):
+    """One run: an encoder, tasks with their files, and the methods."""
+
+    description: str = ""
+    """One line, shown by `palbert recipes`."""
+    seed: int = Field(default=0, ge=0)
+    """Starts every random choice; same seed, same machine: same run."""
+    data: str | None = None
+    """A folder that file names are relative to, "samples" (inside the package) or "hub"."""
+    overall: Literal["scaled-mean", "mean"] = "scaled-mean"
+    """Overall score: mean over tasks with correlations mapped to 0…1 by (r + 1) / 2, or the plain mean."""
+    encoder: EncoderSection = EncoderSection()
+    tasks: dict[str, Task] = Field(min_length=1)
+    """The tasks by name; a name from the catalog brings its settings along."""
+    training: TrainingSection = TrainingSection()
+    optimizer: OptimizerSection = OptimizerSection()
+    run: RunSection = RunSection()
+    provenance: Provenance | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_tasks(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(values.get("tasks"), dict):
+            return values
+        tasks = {
+            name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
+        }
+        return {**values, "tasks": tasks}
+
+    def batch_size(self, task: Task) -> int:
+        """Examples of a task per step."""
+        return task.batch_size or self.training.batch_size

@@ -1,0 +1,1 @@
+"""The machine underneath: devices, precision, seeds, progress."""

@@ -1,0 +1,52 @@
+"""Devices and number formats."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import torch
+
+from palbert.errors import DeviceError
+
+Precision = Literal["fp32", "bf16"]
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name, or the best one there is for "auto"."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            f"run.device is '{name}', and this machine has no CUDA device that torch {torch.__version__} can use.",
+            hint='Set run.device = "cpu", or install a CUDA build of torch.',
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(f"run.device is '{name}'; there are {torch.cuda.device_count()} CUDA devices.")
+    if device.type == "mps" and not _has_mps():
+        raise DeviceError("run.device is 'mps', and this machine has none.", hint='Set run.device = "cpu".')
+    return device
+
+
+def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
+    """Return the number format; bf16 is for CUDA, since many CPUs only pretend to have it."""
+    if name == "auto":
+        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    if name == "bf16" and device.type != "cuda":
+        raise DeviceError(
+            f"run.precision is 'bf16', which palbert uses on CUDA only; the device is '{device}'.",
+            hint='Set run.precision = "fp32".',
+        )
+    return name
+
+
+def arithmetic(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """Return the context that forward passes run in."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def _has_mps() -> bool:
+    return torch.backends.mps.is_available()

@@ -1,0 +1,101 @@
+"""RunFolder: where each file of a run is."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from palbert.errors import CheckpointError, RunFolderError
+from palbert.runtime.files import disk_errors, recover_folder
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that holds one run."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The resolved recipe."""
+        return self.path / "recipe.toml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def predictions(self) -> Path:
+        """One CSV a task and split."""
+        return self.path / "predictions"
+
+    @property
+    def checkpoints(self) -> Path:
+        """best, best-<task> and last."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """TensorBoard's files."""
+        return self.path / "tensorboard"
+
+    def report(self, suffix: str, *, split: str = "dev") -> Path:
+        """report.json or report.html; of another split than dev: report-<split>.json."""
+        return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run is here."""
+        return self.recipe.is_file() or self.metrics.is_file()
+
+    def check_free(self, *, resume: bool, force: bool) -> None:
+        """Refuse to write over a run, or over anything else."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path}: expected a folder, found a file.")
+        if resume:
+            if not (self.checkpoints / "last").exists() and not self._recover():
+                raise RunFolderError(
+                    f"{self.path}: nothing to resume: there is no checkpoints/last.",
+                    hint="Train without --resume.",
+                )
+        elif self.exists and not force:
+            raise RunFolderError(
+                f"{self.path}: already holds a run.",
+                hint="Add --resume to go on with it, --force to replace it, or give another folder with --out.",
+            )
+        elif not self.exists and self.path.is_dir() and any(self.path.iterdir()):
+            raise RunFolderError(
+                f"{self.path}: holds other files, and a run would mix with them.",
+                hint="Give another folder with --out.",
+            )
+
+    def clear(self) -> None:
+        """Start afresh: remove the files of a former run and make the folder."""
+        with disk_errors(self.path):
+            if self.exists:
+                shutil.rmtree(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def checkpoint(self, name: str | None = None) -> Path:
+        """Return a checkpoint: the named one, or the best, or the last if there is no best yet."""
+        if (self.path / "palbert.json").is_file():
+            return self.path  # the checkpoint itself was given
+        for candidate in [name] if name else ["best", "last"]:
+            folder = self.checkpoints / candidate
+            recover_folder(folder)
+            if folder.is_dir():
+                return folder
+        if not self.path.exists():
+            raise CheckpointError(f"{self.path}: no such folder.", hint="Give the folder of a run.")
+        there = sorted(folder.name for folder in self.checkpoints.glob("[!.]*"))
+        raise CheckpointError(
+            f"{self.path}: no checkpoint '{name}'." if name else f"{self.path}: holds no checkpoint.",
+            hint=f"There are: {', '.join(there)}." if there else "Give the folder of a run.",
+        )
+
+    def _recover(self) -> bool:
+        if self.checkpoints.is_dir():
+            recover_folder(self.checkpoints / "last")
+        return (self.checkpoints / "last").exists()

@@ -1,0 +1,1 @@
+"""Tasks: what the model is asked, as plain values."""

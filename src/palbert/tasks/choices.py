@@ -1,0 +1,61 @@
+"""Checked names: a field that takes one of a few names, or a user's own "module:Class"."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+from palbert.errors import did_you_mean
+
+OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+
+
+def one_of(*names: str) -> AfterValidator:
+    """Return a validator that admits these names and "module:Class"."""
+
+    def check(value: str) -> str:
+        if value in names or OWN_CLASS.match(value):
+            return value
+        raise PydanticCustomError(
+            "unknown_name",
+            "unknown name '{value}'. {known}",
+            {"value": value, "known": did_you_mean(value, names)},
+        )
+
+    return AfterValidator(check)
+
+
+class Component(BaseModel):
+    """A named part with its options: `"annealed"`, or `{name = "annealed", end = 0.2}`."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str
+    """A known name, or "module:Class"."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything but the name: the keyword arguments of the class."""
+        return dict(self.model_extra or {})
+
+
+def component(*names: str) -> Any:
+    """Return the field type of a Component whose name is one of `names` or "module:Class"."""
+    check = one_of(*names)
+
+    def check_name(value: Component) -> Component:
+        check.func(value.name)  # type: ignore[call-arg]
+        return value
+
+    return Annotated[Component, AfterValidator(check_name)]
+
+
+Target = Literal["classes", "binary", "number"]

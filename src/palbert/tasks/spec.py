@@ -1,0 +1,186 @@
+"""Task: one question put to the model, with its data, head, loss and metrics. A value, no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from palbert.tasks.choices import Component, Target, component, one_of
+
+LabelValue = int | float | str
+Labels = dict[str, LabelValue] | Annotated[str, Field(pattern=r"^[×x*]\s*\d+(\.\d+)?$")]
+
+if TYPE_CHECKING:
+    HeadChoice = Component
+else:
+    HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
+
+LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
+METRICS_OF_TARGET = {
+    "classes": ("accuracy", "macro_f1"),
+    "binary": ("accuracy", "precision", "recall", "f1"),
+    "number": ("pearson", "spearman", "mse"),
+}
+SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
+
+
+class Value(BaseModel):
+    """A frozen value whose unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Source(Value):
+    """One file, or one Hub data set, with what differs in it from its task."""
+
+    path: str
+    """A CSV, TSV, JSONL or Parquet file, or `hf:owner/name[/config]:split`."""
+    text: tuple[str, ...] | None = None
+    """Text columns of this file; the task's unless given."""
+    label: str | None = None
+    """Label column of this file; the task's unless given."""
+    labels: Labels | None = None
+    """Label mapping of this file; the task's unless given."""
+    quoting: Literal["auto", "on", "off"] | None = None
+    """Quoting of this file; the task's unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+
+Sources = tuple[Source, ...]
+
+
+class Task(Value):
+    """One question put to the model."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+    """Names the task in reports, files and predictions."""
+    kind: Literal["single", "pair"]
+    """One sentence, or two."""
+    target: Target
+    """What is predicted: one of several classes, yes or no, or a number."""
+    classes: tuple[str, ...] = ()
+    """Class names in index order; the data may hold names or indices. Binary: ("no", "yes") unless given."""
+    range: tuple[float, float] | None = None
+    """Lowest and highest number; predictions are clipped to it, labels outside it are errors."""
+
+    train: Sources = ()
+    """Training files, read as one set."""
+    dev: Sources = ()
+    """Files to evaluate on."""
+    test: Sources = ()
+    """Files to predict or evaluate on after training; they may lack the label column."""
+    text: tuple[str, ...]
+    """Text columns: one, or two for pairs."""
+    label: str = "label"
+    """Label column."""
+    id: str = "id"
+    """Row id column; rows are numbered where it is absent."""
+    labels: Labels | None = None
+    """Label mapping, `{entailment = 1, contradiction = 0, neutral = "drop"}`, or a factor such as `"x4"`."""
+    quoting: Literal["auto", "on", "off"] = "auto"
+    """Whether fields may be quoted; "auto" reads .csv with quotes and .tsv without."""
+    bad_rows: Literal["error", "drop"] = "error"
+    """What to do with rows that lack a text or a label: stop, or drop and count them."""
+
+    batch_size: int | None = Field(default=None, ge=1)
+    """Examples of this task per step; the recipe's `training.batch_size` unless given."""
+    max_length: int = Field(default=128, ge=3)
+    """Tokens per sequence, special tokens included; longer ones are cut and counted."""
+    pair_input: Literal["joint", "siamese"] = "joint"
+    """Pairs as one sequence `[CLS] a [SEP] b [SEP]`, or as two sequences."""
+    pooling: Annotated[str, one_of("cls", "pooler", "mean")] = "cls"
+    """How token states become one vector: first token, tanh pooler, or mean over all tokens."""
+    head: HeadChoice = Component(name="linear")
+    """What turns vectors into the answer: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Dropout in front of the head."""
+    loss: Annotated[str, one_of("cross-entropy", "binary-cross-entropy", "mse")] = ""
+    """Training loss; the target's usual one unless given."""
+    metrics: tuple[str, ...] = ()
+    """What is measured; the first one stands for the task in the overall score."""
+    weight: float = Field(default=1.0, ge=0)
+    """Factor of this task's loss."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        for key in ("train", "dev", "test"):
+            if isinstance(values.get(key), str | dict):
+                values[key] = [values[key]]
+        if isinstance(values.get("text"), str):
+            values["text"] = [values["text"]]
+        target = values.get("target")
+        if target in LOSS_OF_TARGET:
+            values.setdefault("loss", LOSS_OF_TARGET[target])
+            values.setdefault("metrics", METRICS_OF_TARGET[target])
+        if target == "binary":
+            values.setdefault("classes", ("no", "yes"))
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> Task:
+        problems = self._problems()
+        if problems:
+            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
+
+    def _problems(self) -> list[str]:
+        problems = []
+        columns = {"single": 1, "pair": 2}[self.kind]
+        if len(self.text) != columns:
+            problems.append(
+                f"a {self.kind} task needs {columns} text column{'s' * (columns > 1)}, "
+                f"found {len(self.text)}: {', '.join(self.text) or 'none'}. Set text = "
+                + ('"column"' if columns == 1 else '["first", "second"]')
+            )
+        if self.target == "classes" and len(self.classes) < 2:
+            problems.append('target "classes" needs two or more names in classes = [...]')
+        if self.target == "binary" and len(self.classes) != 2:
+            problems.append(f"a binary task has two classes, found {len(self.classes)}")
+        if len(set(self.classes)) != len(self.classes):
+            problems.append("a class is named twice")
+        if LOSS_OF_TARGET[self.target] != self.loss and ":" not in self.loss:
+            problems.append(
+                f"loss '{self.loss}' does not fit target '{self.target}', which takes '{LOSS_OF_TARGET[self.target]}'"
+            )
+        if self.head.name in SIAMESE_HEADS and not self.siamese:
+            problems.append(
+                f"head '{self.head.name}' compares two vectors, and this task gives one. "
+                'Set kind = "pair" and pair_input = "siamese", or head = "linear"'
+            )
+        if self.siamese and self.head.name in ("linear", "mlp"):
+            problems.append(
+                f"head '{self.head.name}' takes one vector, and siamese pairs give two. "
+                f"Take one of: {', '.join(SIAMESE_HEADS)}"
+            )
+        if self.head.name == "cosine" and self.target != "number":
+            problems.append("head 'cosine' predicts a number; the target is " + self.target)
+        if self.range is not None and self.range[0] >= self.range[1]:
+            problems.append(f"range must go from low to high, found {list(self.range)}")
+        if not self.metrics:
+            problems.append("metrics must name at least one metric")
+        return problems
+
+    @property
+    def siamese(self) -> bool:
+        """Whether an example takes two sequences."""
+        return self.kind == "pair" and self.pair_input == "siamese"
+
+    @property
+    def outputs(self) -> int:
+        """Width of the head's answer: one logit a class, or one number."""
+        return len(self.classes) if self.target == "classes" else 1
+
+    @property
+    def metric(self) -> str:
+        """The metric that stands for the task in the overall score."""
+        return self.metrics[0]

@@ -1,0 +1,234 @@
+"""Train: a recipe to a run folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy
+import tokenizers
+import torch
+
+from palbert import __version__
+from palbert.build import Machine, build_encoder, build_model, build_trainer, check_names, load_datasets
+from palbert.data.collate import sequence_lengths
+from palbert.data.dataset import Dataset
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError
+from palbert.evaluate import evaluate
+from palbert.model.pretrained import resolve_encoder, weights_sha256
+from palbert.recipe.load import dump_recipe, load_recipe
+from palbert.recipe.schema import Provenance, Recipe
+from palbert.runtime.files import write_text
+from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.seeding import restore_random_state, seed_everything
+from palbert.training.checkpoint import load_weights, read_description, read_state, restore_optimizer
+from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
+from palbert.training.trainer import Position, Trainer
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    recipe: Recipe | str | Path,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    overrides: Sequence[str] = (),
+) -> Path:
+    """Train a recipe and report on it; return the run folder.
+
+    Args:
+        recipe: A recipe, its file, or the name of a built-in one.
+        out: The run folder; runs/<name of the recipe> unless given.
+        resume: Go on with the run in that folder.
+        force: Replace the run in that folder.
+        overrides: Settings as `key=value`.
+
+    Raises:
+        KeyboardInterrupt: The run was stopped; checkpoints/last is there to resume from.
+    """
+    name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
+    folder = RunFolder(Path(out) if out else Path("runs") / name)
+    folder.check_free(resume=resume, force=force)
+    if not isinstance(recipe, Recipe):
+        recipe = load_recipe(recipe, overrides=overrides)
+    run = _Run(recipe, folder, resume=resume)
+    if run.fit():
+        evaluate(folder.path)
+        return folder.path
+    raise KeyboardInterrupt(str(folder.path))
+
+
+class _Run:
+    """One run: everything is loaded and checked here, before the run folder is touched."""
+
+    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
+        check_names(recipe)
+        machine = Machine.for_recipe(recipe)
+        encoder_folder = resolve_encoder(recipe.encoder.name)
+        self.folder = folder
+        self.resume = resume
+        self.tokenizer = TextTokenizer.from_folder(encoder_folder)
+        data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
+        _log_data(recipe, data, self.tokenizer)
+        provenance = _provenance(encoder_folder, data)
+        _compare_provenance(recipe.provenance, provenance)
+        self.recipe = recipe.model_copy(update={"provenance": provenance})
+        seed_everything(recipe.seed)
+        self.model = build_model(recipe.tasks, build_encoder(recipe, encoder_folder)).to(machine.device)
+        self.machine = machine
+        self.trainer = build_trainer(recipe, self.model, tokenizer=self.tokenizer, machine=machine, **data)
+
+    def fit(self) -> bool:
+        """Train to the end; return False if stopped by Ctrl-C."""
+        best = self._restore() if self.resume else self._start()
+        writers = _tensorboard(self.recipe, self.folder)
+        metrics = MetricsLog(self.folder.metrics, every=self.recipe.training.log_every, writers=writers)
+        checkpoints = Checkpoints(
+            self.folder.checkpoints,
+            self.tokenizer,
+            description=self._description(),
+            metrics={name: task.metric for name, task in self.recipe.tasks.items()},
+            every=self.recipe.training.save_every,
+            best=best,
+        )
+        if not self.resume:
+            metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
+        self.trainer.hooks = [metrics, checkpoints]
+        with _stop_on_interrupt(self.trainer):
+            return self.trainer.fit()
+
+    def _start(self) -> dict[str, float]:
+        self.folder.clear()
+        write_text(self.folder.recipe, dump_recipe(self.recipe))
+        return {}
+
+    def _restore(self) -> dict[str, float]:
+        """Put weights, optimizer, generators and position back; return the best scores so far."""
+        _refuse_another_recipe(self.folder.recipe, self.recipe)
+        last = self.folder.checkpoint("last")
+        read_description(last)
+        state = read_state(last)
+        load_weights(last, self.model)
+        restore_optimizer(self.trainer.optimizer, state.optimizer)
+        restore_random_state(state.random, self.machine.device)
+        self.trainer.position = Position(**state.position)
+        log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
+        return state.best
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "palbert": __version__,
+            "encoder": asdict(self.model.encoder.config),
+            "tasks": {
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test"})
+                for name, task in self.recipe.tasks.items()
+            },
+        }
+
+
+def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenizer: TextTokenizer) -> None:
+    for split, datasets in data.items():
+        for name, dataset in datasets.items():
+            task = recipe.tasks[name]
+            _, cut = sequence_lengths(
+                dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
+            )
+            details = [f"{len(dataset):,} rows"]
+            details += [f"{cut:,} cut at {task.max_length} tokens"] if cut else []
+            details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []
+            details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
+            log.info("%s %s: %s", name, split, ", ".join(details))
+
+
+def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]]) -> Provenance:
+    versions = {
+        "palbert": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+    }
+    hashes = {
+        file: sha256
+        for datasets in data.values()
+        for dataset in datasets.values()
+        for file, sha256 in dataset.files.items()
+    }
+    return Provenance(versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes)
+
+
+def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
+    """Say when a recipe that was run before meets other data or another encoder."""
+    if former is None:
+        return
+    if former.encoder_sha256 and former.encoder_sha256 != present.encoder_sha256:
+        log.warning("The encoder's weights are not those that the recipe was run with before.")
+    for file, sha256 in present.data_sha256.items():
+        if former.data_sha256.get(file, sha256) != sha256:
+            log.warning("%s has changed since the recipe was run before.", file)
+
+
+def _refuse_another_recipe(path: Path, recipe: Recipe) -> None:
+    """Refuse to resume with other settings than the run began with."""
+    former = load_recipe(path)
+    differing = sorted(place for place, value in _flat(recipe).items() if _flat(former).get(place, value) != value)
+    if differing:
+        raise RecipeError(
+            f"{path.parent}: cannot resume with other settings than the run began with: {', '.join(differing)}.",
+            hint="Resume with the run's own recipe.toml, or train into another folder with --out.",
+        )
+
+
+def _flat(recipe: Recipe) -> dict[str, str]:
+    """Return every setting that changes the result, by its place."""
+    flat: dict[str, str] = {}
+
+    def walk(place: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(f"{place}.{key}" if place else key, item)
+        else:
+            flat[place] = json.dumps(value)
+
+    walk("", recipe.model_dump(mode="json", exclude={"provenance": {"versions"}, "run": True, "data": True}))
+    return flat
+
+
+def _tensorboard(recipe: Recipe, folder: RunFolder) -> list[Any]:
+    if not recipe.run.tensorboard:
+        return []
+    try:
+        return [TensorBoard(folder.tensorboard)]
+    except ImportError:
+        log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
+        return []
+
+
+@contextmanager
+def _stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
+    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
+
+    def stop(signum: int, frame: Any) -> None:
+        log.warning("stopping after this step; press Ctrl-C again to stop at once")
+        trainer.stopping = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        former = signal.signal(signal.SIGINT, stop)
+    except ValueError:  # not in the main thread: the caller has its own way to stop
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -1,0 +1,131 @@
+"""Checkpoints: safetensors and JSON, written whole or not at all; nothing needs pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import CheckpointError
+from palbert.runtime.files import new_folder, recover_folder
+
+FORMAT = 1
+MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class TrainerState:
+    """What resuming needs beside the weights."""
+
+    position: dict[str, Any]
+    best: dict[str, float]
+    optimizer: dict[str, Tensor]
+    random: dict[str, Tensor]
+
+
+def save_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    tokenizer: TextTokenizer,
+    *,
+    description: dict[str, Any],
+    state: TrainerState,
+) -> None:
+    """Write a checkpoint that takes the place of `folder` when it is complete."""
+    with new_folder(folder) as temporary:
+        weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+        save_file(weights, temporary / "model.safetensors")
+        _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
+        tokenizer.save(temporary / "tokenizer.json")
+        save_file(state.optimizer, temporary / "optimizer.safetensors")
+        save_file(state.random, temporary / "random.safetensors")
+        _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
+
+
+def link_checkpoint(source: Path, target: Path) -> None:
+    """Make `target` the same checkpoint, without the trainer's state and without copying the weights."""
+    with new_folder(target) as temporary:
+        for name in MODEL_FILES:
+            os.link(source / name, temporary / name)
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Return what a checkpoint says of itself."""
+    recover_folder(folder)
+    path = folder / "palbert.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder}: no checkpoint here (palbert.json is missing).",
+            hint="Give a run folder or one of its checkpoints.",
+        )
+    try:
+        description: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{path}: damaged: {error}.") from error
+    if description.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{folder}: written in checkpoint format {description.get('format')} by palbert "
+            f"{description.get('palbert', 'of an unknown version')}; this palbert reads format {FORMAT}.",
+            hint="Use the palbert that wrote it, or train again.",
+        )
+    return description
+
+
+def load_weights(folder: Path, model: nn.Module) -> None:
+    """Fill a model with a checkpoint's weights."""
+    weights = _load_tensors(folder / "model.safetensors")
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if missing or unexpected:
+        names = ", ".join([*missing, *unexpected][:8])
+        raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {names}.")
+
+
+def read_state(folder: Path) -> TrainerState:
+    """Return the trainer's state of a `last` checkpoint."""
+    path = folder / "trainer.json"
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
+    facts = json.loads(path.read_text("utf-8"))
+    return TrainerState(
+        position=facts["position"],
+        best=facts["best"],
+        optimizer=_load_tensors(folder / "optimizer.safetensors"),
+        random=_load_tensors(folder / "random.safetensors"),
+    )
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Flatten an optimizer's state: parameter number and name → tensor."""
+    return {
+        f"{number}.{name}": value.detach().cpu().contiguous()
+        for number, state in optimizer.state_dict()["state"].items()
+        for name, value in state.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put the flattened state back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,64 @@
+"""Feed: the batches of a step, given its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from palbert.batch import PackedBatch
+from palbert.data.collate import Portion, collate
+from palbert.data.dataset import Dataset
+from palbert.data.streams import Stream
+from palbert.data.tokenizer import Template
+
+
+@dataclass(frozen=True)
+class TaskFeed:
+    """Where one task's batches come from."""
+
+    dataset: Dataset
+    stream: Stream
+    max_length: int
+    siamese: bool
+
+
+class Feed:
+    """Collate the next rows of each task of a step; cut the step into pieces to save memory."""
+
+    def __init__(
+        self,
+        tasks: Mapping[str, TaskFeed],
+        *,
+        template: Template,
+        device: torch.device,
+        accumulation: int = 1,
+    ) -> None:
+        self.tasks = dict(tasks)
+        self.template = template
+        self.device = device
+        self.accumulation = accumulation
+
+    def __call__(self, tasks: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
+        """Return the batches of a step; `draws` says how often each task was drawn before."""
+        pieces: list[list[Portion]] = [[] for _ in range(self.accumulation)]
+        for task in tasks:
+            source = self.tasks[task]
+            rows = source.stream.batch(draws[task])
+            for piece, part in zip(pieces, np.array_split(rows, self.accumulation), strict=True):
+                if len(part):
+                    piece.append(self._portion(task, source, part, len(part) / len(rows)))
+        return [collate(piece, self.template).to(self.device) for piece in pieces if piece]
+
+    def _portion(self, task: str, source: TaskFeed, rows: np.ndarray, share: float) -> Portion:
+        return Portion(
+            task=task,
+            tokens=source.dataset.tokens,
+            rows=rows,
+            max_length=source.max_length,
+            siamese=source.siamese,
+            labels=source.dataset.labels,
+            share=share,
+        )

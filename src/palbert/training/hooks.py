@@ -1,0 +1,238 @@
+"""Hooks: what watches a run — progress bar, metrics.jsonl, TensorBoard, checkpoints."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import TrainingError
+from palbert.evaluation.metrics import METRICS
+from palbert.runtime.files import disk_errors, write_text
+from palbert.runtime.progress import Bar, bar
+from palbert.runtime.seeding import random_state
+from palbert.training.checkpoint import (
+    TrainerState,
+    link_checkpoint,
+    optimizer_tensors,
+    save_checkpoint,
+)
+from palbert.training.optimizer import rates
+from palbert.training.trainer import Evaluation, Hook, Trainer
+
+log = logging.getLogger(__name__)
+
+
+class MetricsLog(Hook):
+    """Write one JSON object a line to metrics.jsonl, show progress, and stop a run that diverges.
+
+    Losses stay on the device between lines: reading one waits for the GPU.
+    """
+
+    def __init__(self, path: Path, *, every: int, writers: list[Any] | None = None) -> None:
+        self.path = path
+        self.every = every
+        self.writers = writers or []
+        self.losses: dict[str, list[Tensor]] = {}
+        self.drawn: Counter[str] = Counter()
+        self.tokens = 0
+        self.clock = 0.0
+        self._bar: Any = None
+        self._line: Bar | None = None
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Drop lines that a resumed run will write again, and open the bar."""
+        position = trainer.position
+        started = trainer.sampler.epoch(position.epoch)[: position.done] if position.done else []
+        self.drawn = Counter(task for step in started for task in step)
+        if position.step:
+            kept = [record for record in read_records(self.path) if _is_before(record, trainer)]
+            write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
+        self.clock = time.perf_counter()
+        self._bar = bar("training", total=trainer.total_steps, completed=position.step)
+        self._line = self._bar.__enter__()
+
+    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+        """Collect; write a line now and then."""
+        for task, loss in losses.items():
+            self.losses.setdefault(task, []).append(loss)
+            self.drawn[task] += 1
+        self.tokens += tokens
+        detail = None
+        if trainer.position.step % self.every == 0 or trainer.position.done == trainer.sampler.steps:
+            detail = self._write_losses(trainer)
+        if self._line:
+            self._line.advance(detail=detail)
+
+    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """Write the epoch's task counts and its scores."""
+        epoch = evaluation.epoch
+        planned = {task: round(count, 2) for task, count in trainer.sampler.planned(epoch).items()}
+        drawn = {task: self.drawn[task] for task in planned}
+        self.drawn.clear()
+        self.write({"kind": "epoch", "epoch": epoch, "step": evaluation.step, "planned": planned, "drawn": drawn})
+        self.write_evaluation(evaluation)
+        main = ", ".join(f"{task} {next(iter(scores.values())):.3f}" for task, scores in evaluation.tasks.items())
+        log.info("epoch %d/%d: overall %.4f (%s)", epoch, trainer.sampler.epochs, evaluation.overall, main)
+        self.clock = time.perf_counter()  # evaluation does not count as training time
+
+    def on_stop(self, trainer: Trainer) -> None:
+        """Write what was collected."""
+        if self.losses:
+            self._write_losses(trainer)
+
+    def on_end(self, trainer: Trainer) -> None:
+        """Close the bar."""
+        if self._bar:
+            self._bar.__exit__(None, None, None)
+            self._bar = self._line = None
+
+    def write_evaluation(self, evaluation: Evaluation) -> None:
+        """Write the scores after an epoch, or before training."""
+        self.write(
+            {
+                "kind": "evaluation",
+                "epoch": evaluation.epoch,
+                "step": evaluation.step,
+                "overall": evaluation.overall,
+                "tasks": evaluation.tasks,
+            }
+        )
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one line."""
+        with disk_errors(self.path), self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+        for writer in self.writers:
+            writer(record)
+
+    def _write_losses(self, trainer: Trainer) -> str:
+        means = {task: sum(map(float, values)) / len(values) for task, values in self.losses.items()}
+        now = time.perf_counter()
+        trainer.position.seconds += now - self.clock
+        speed = self.tokens / max(now - self.clock, 1e-9)
+        self.losses, self.tokens, self.clock = {}, 0, now
+        self.write(
+            {
+                "kind": "train",
+                "step": trainer.position.step,
+                "epoch": trainer.position.epoch,
+                "losses": means,
+                "learning_rate": rates(trainer.optimizer),
+                "tokens_per_second": round(speed, 1),
+                "seconds": round(trainer.position.seconds, 3),
+            }
+        )
+        for task, loss in means.items():
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"The loss of task '{task}' became {loss} by step {trainer.position.step}.",
+                    hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
+                )
+        shown = "  ".join(f"{task} {loss:.3f}" for task, loss in means.items())
+        return f"epoch {trainer.position.epoch}/{trainer.sampler.epochs}  {shown}  {speed:,.0f} tokens/s"
+
+
+class TensorBoard:
+    """Write the same records for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder))
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """Add a record's numbers as scalars."""
+        step = record["step"]
+        for group in ("losses", "learning_rate", "drawn"):
+            for name, value in record.get(group, {}).items():
+                self.writer.add_scalar(f"{group}/{name}", value, step)
+        for name in ("tokens_per_second", "overall"):
+            if name in record:
+                self.writer.add_scalar(name, record[name], step)
+        for task, scores in record.get("tasks", {}).items():
+            for metric, value in scores.items():
+                self.writer.add_scalar(f"{task}/{metric}", value, step)
+        self.writer.flush()
+
+
+class Checkpoints(Hook):
+    """Keep `last`, the best overall and the best of each task."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: TextTokenizer,
+        *,
+        description: dict[str, Any],
+        metrics: dict[str, str],
+        every: int,
+        best: dict[str, float] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.tokenizer = tokenizer
+        self.description = description
+        self.metrics = metrics
+        self.every = every
+        self.best = dict(best or {})
+
+    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+        """Save `last` now and then."""
+        if trainer.position.step % self.every == 0:
+            self._save(trainer, {})
+
+    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """Save `last`, and link it as `best` where it is."""
+        scores = {"best": evaluation.overall}
+        for task, metric in self.metrics.items():
+            scores[f"best-{task}"] = METRICS[metric].scaled(evaluation.tasks[task][metric])
+        better = [name for name, score in scores.items() if score > self.best.get(name, -math.inf)]
+        self.best.update({name: scores[name] for name in better})
+        self._save(trainer, {"epoch": evaluation.epoch, "overall": evaluation.overall, "tasks": evaluation.tasks})
+        for name in better:
+            link_checkpoint(self.folder / "last", self.folder / name)
+
+    def on_stop(self, trainer: Trainer) -> None:
+        """Save `last` at the step where the run stopped."""
+        self._save(trainer, {})
+
+    def _save(self, trainer: Trainer, scores: dict[str, Any]) -> None:
+        device = trainer.parameters[0].device
+        save_checkpoint(
+            self.folder / "last",
+            trainer.model,
+            self.tokenizer,
+            description={**self.description, "step": trainer.position.step, "scores": scores},
+            state=TrainerState(
+                position=trainer.position.as_dict(),
+                best=self.best,
+                optimizer=optimizer_tensors(trainer.optimizer),
+                random=random_state(device),
+            ),
+        )
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read metrics.jsonl; a last line cut off by a crash is left out."""
+    records = []
+    if path.is_file():
+        for line in path.read_text("utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+    return records
+
+
+def _is_before(record: dict[str, Any], trainer: Trainer) -> bool:
+    """Whether a resumed run will not write this record again."""
+    if record["kind"] == "train":
+        return bool(record["step"] <= trainer.position.step)
+    return bool(record["epoch"] < trainer.position.epoch)

@@ -1,0 +1,169 @@
+"""Trainer: the loop over epochs and steps, and the training step itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.gradients import GradientMethod
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Objective
+from palbert.training.feed import Feed
+from palbert.training.optimizer import set_rates
+from palbert.training.samplers import Sampler
+from palbert.training.schedule import Schedule
+
+Scores = dict[str, dict[str, float]]
+
+
+@dataclass
+class Position:
+    """How far a run has come; with the weights and generators, all that resuming needs."""
+
+    epoch: int = 1
+    """The epoch under way, from 1."""
+    done: int = 0
+    """Steps done in that epoch."""
+    step: int = 0
+    """Steps done in the run."""
+    draws: dict[str, int] = field(default_factory=dict)
+    """Batches drawn from each task in the run."""
+    seconds: float = 0.0
+    """Time spent so far."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores after an epoch (0: before training)."""
+
+    epoch: int
+    step: int
+    overall: float
+    tasks: Scores
+
+
+class Hook:
+    """Observe a run; every method may be left out."""
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Before the first step."""
+
+    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+        """After each step, with losses that are still on the device."""
+
+    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """After each epoch's evaluation; the position is already the next epoch's start."""
+
+    def on_stop(self, trainer: Trainer) -> None:
+        """When the run is stopped in the middle."""
+
+    def on_end(self, trainer: Trainer) -> None:
+        """At the very end, whatever happened."""
+
+
+class Evaluate(Protocol):
+    """Score the model as it is."""
+
+    def __call__(self, *, epoch: int, step: int) -> Evaluation:
+        """Return the scores of all tasks on dev."""
+        ...
+
+
+class Trainer:
+    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch."""
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        *,
+        sampler: Sampler,
+        feed: Feed,
+        objective: Objective,
+        gradients: GradientMethod,
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+        clip: float,
+        arithmetic: Callable[[], AbstractContextManager[Any]],
+        evaluate: Evaluate,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self.model = model
+        self.sampler = sampler
+        self.feed = feed
+        self.objective = objective
+        self.gradients = gradients
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.clip = clip
+        self.arithmetic = arithmetic
+        self.evaluate = evaluate
+        self.hooks = list(hooks)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.position = Position(draws=dict.fromkeys(sampler.rows, 0))
+        self.stopping = False
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run."""
+        return self.sampler.epochs * self.sampler.steps
+
+    def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
+        """Update the weights once; return each task's loss, left on the device."""
+        set_rates(self.optimizer, self.schedule(self.position.step, self.total_steps))
+        total: dict[str, Tensor] = {}
+        for batch in batches:
+            with self.arithmetic():
+                losses = self.objective(self.model, batch)
+            self.gradients.backward(losses)
+            for task, loss in losses.items():
+                total[task] = total.get(task, 0) + loss.detach()
+        self.gradients.combine()
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+    def fit(self) -> bool:
+        """Train from the present position to the end; return False if stopped before it."""
+        for hook in self.hooks:
+            hook.on_start(self)
+        try:
+            while self.position.epoch <= self.sampler.epochs:
+                if not self._run_epoch():
+                    for hook in self.hooks:
+                        hook.on_stop(self)
+                    return False
+                evaluation = self.evaluate(epoch=self.position.epoch, step=self.position.step)
+                self.position.epoch, self.position.done = self.position.epoch + 1, 0
+                for hook in self.hooks:
+                    hook.on_epoch(self, evaluation)
+            return True
+        finally:
+            for hook in self.hooks:
+                hook.on_end(self)
+
+    def _run_epoch(self) -> bool:
+        """Do the steps that are left of the epoch; return False if asked to stop."""
+        self.model.train()
+        for tasks in self.sampler.epoch(self.position.epoch)[self.position.done :]:
+            batches = self.feed(tasks, self.position.draws)
+            losses = self.step(batches)
+            for task in tasks:
+                self.position.draws[task] += 1
+            self.position.done += 1
+            self.position.step += 1
+            for hook in self.hooks:
+                hook.on_step(self, losses, sum(batch.tokens for batch in batches))
+            if self.stopping:
+                return False
+        return True
