@@ -11,12 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palbert.compare import compare
     from palbert.errors import PalbertError
-    from palbert.evaluate import evaluate
-    from palbert.predict import Prediction, Predictor, load
     from palbert.recipe.load import load_recipe, make_recipe
-    from palbert.train import train
+    from palbert.verbs.compare import compare
+    from palbert.verbs.evaluate import evaluate
+    from palbert.verbs.predict import Prediction, Predictor, load
+    from palbert.verbs.train import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,11 +33,14 @@ __all__ = [
 
 _HOMES = {
     "PalbertError": "errors",
-    "Prediction": "predict",
-    "Predictor": "predict",
-    "load": "predict",
+    "Prediction": "verbs.predict",
+    "Predictor": "verbs.predict",
+    "compare": "verbs.compare",
+    "evaluate": "verbs.evaluate",
+    "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
+    "train": "verbs.train",
 }
 
 
@@ -45,4 +48,4 @@ def __getattr__(name: str) -> Any:
     # Imported when first used: `palbert --help` must not wait for torch.
     if name not in __all__:
         raise AttributeError(f"module 'palbert' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"palbert.{_HOMES.get(name, name)}"), name)
+    return getattr(importlib.import_module(f"palbert.{_HOMES[name]}"), name)

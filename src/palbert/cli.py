@@ -14,7 +14,7 @@ from palbert import __version__
 from palbert.errors import PalbertError
 
 if TYPE_CHECKING:
-    from palbert.evaluate import Report
+    from palbert.verbs.evaluate import Report
 
 app = typer.Typer(
     name="palbert",
@@ -64,10 +64,10 @@ def demo(
 
     Example:  palbert demo --out runs/demo
     """
-    from palbert.demo import QUESTIONS
-    from palbert.evaluate import evaluate
-    from palbert.predict import load
-    from palbert.train import train
+    from palbert.verbs.demo import QUESTIONS
+    from palbert.verbs.evaluate import evaluate
+    from palbert.verbs.predict import load
+    from palbert.verbs.train import train
 
     folder = train("demo", out=out, force=force, overrides=overrides or ())
     _print_report(evaluate(folder))
@@ -93,7 +93,7 @@ def train(
     """
     from palbert.recipe.load import load_recipe
     from palbert.runtime.run_folder import RunFolder
-    from palbert.train import train as train_recipe
+    from palbert.verbs.train import train as train_recipe
 
     folder = train_recipe(recipe, out=out, resume=resume, force=force, overrides=overrides or ())
     summary = json.loads(RunFolder(folder).report("json").read_text("utf-8"))
@@ -112,7 +112,7 @@ def evaluate(
 
     Example:  palbert evaluate runs/demo --split dev
     """
-    from palbert.evaluate import evaluate as evaluate_run
+    from palbert.verbs.evaluate import evaluate as evaluate_run
 
     report = evaluate_run(run, split=split, checkpoint=checkpoint)
     if as_json:
@@ -147,7 +147,7 @@ def predict(
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv
     """
-    from palbert.predict import load
+    from palbert.verbs.predict import load
 
     if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
         raise PalbertError(
@@ -156,7 +156,7 @@ def predict(
         )
     predictor = load(run, checkpoint=checkpoint, device=device)
     if source and target:
-        from palbert.predict_file import predict_file
+        from palbert.verbs.predict_file import predict_file
 
         rows = predict_file(predictor, task, source, target, columns=column, force=force)
         logging.getLogger(__name__).info("%s rows written to %s", f"{rows:,}", target)
@@ -181,7 +181,7 @@ def compare(
     """
     from dataclasses import asdict
 
-    from palbert.compare import compare as compare_runs
+    from palbert.verbs.compare import compare as compare_runs
 
     comparisons = compare_runs(runs, split=split)
     if as_json:
@@ -226,7 +226,7 @@ def data_check(
 
     Example:  palbert data check my.toml --out data.html
     """
-    from palbert.check import check_data, label_shares, write_data_report
+    from palbert.verbs.check import check_data, label_shares, write_data_report
 
     summaries = check_data(recipe, overrides=overrides or ())
     rows = [

@@ -21,6 +21,8 @@ WIDTH = 400.0
 """Units of a plot that shares a row with one other."""
 MOST_POINTS = 1500
 """A scatter plot of more rows shows a sample, to keep the page light."""
+ROOMY = 16
+"""A confusion matrix of more classes has no room for numbers."""
 
 
 def class_bars(axes: Axes, splits: Mapping[str, Values], classes: Sequence[str]) -> None:
@@ -59,13 +61,15 @@ def confusion_cell(axes: Axes, row: int, column: int, *, count: int, share: floa
     """Draw one cell of a confusion matrix, with as much text as its size has room for."""
     from matplotlib.patches import Rectangle
 
+    if count == 0 and size > ROOMY:  # hundreds of empty cells would only slow the page down
+        return
     corner = (column - 0.47, row - 0.47)
     axes.add_patch(Rectangle(corner, 0.94, 0.94, color=GRID, alpha=0.35, linewidth=0))
     axes.add_patch(Rectangle(corner, 0.94, 0.94, color=HEAT, alpha=share, linewidth=0))
     if size <= 6:
         axes.text(column, row - 0.04, f"{count:,}", ha="center", va="bottom")
         axes.text(column, row + 0.08, percent(share, 0), ha="center", va="top", fontsize=8.5)
-    elif size <= 16:
+    elif size <= ROOMY:
         axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8)
 
 

@@ -106,7 +106,7 @@ def render_report(report: RunReport) -> str:
 def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _OverallScore:
     value = report.summary.get("overall")
     formula = _formula_of(report)
-    if value is None or formula is None:
+    if value is None or formula is None or not sections:
         return _OverallScore(value)
     metrics = {result.task: result.metric for result in report.results}
     baselines = {

@@ -113,7 +113,8 @@ class Embeddings(nn.Module):
             # Encoders with one token type read joint pairs too: there, everything is of type 0.
             total = total + self.token_type(types.clamp(max=self.token_type.num_embeddings - 1))
         hidden: Tensor = self.dropout(self.norm(total))
-        return hidden if self.project is None else self.project(hidden)
+        output: Tensor = hidden if self.project is None else self.project(hidden)
+        return output
 
 
 class Layer(nn.Module):
@@ -143,7 +144,8 @@ class Layer(nn.Module):
         """Return what the last norm is taken of: both blocks with their residuals, (tokens, hidden)."""
         middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences))
         fed: Tensor = self.output(self.activation(self.intermediate(middle)))
-        return middle + self.dropout(fed)
+        fed = self.dropout(fed)
+        return middle + fed
 
     def attention(self, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""

@@ -146,7 +146,13 @@ def _defaults(name: str, data: Any) -> dict[str, Any]:
 
 
 def _expand(path: str) -> Path:
-    return Path(os.path.expandvars(path)).expanduser()
+    """Fill in ~ and environment variables."""
+    expanded = os.path.expandvars(path)
+    if "$" in expanded:
+        raise RecipeError(
+            f"'{path}': this environment variable is not set.", hint="Set it, or give the path with --set data=DIR."
+        )
+    return Path(expanded).expanduser()
 
 
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:

@@ -12,9 +12,9 @@ from typing import Any
 
 from palbert.data.readers import Quoting, count_rows, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
-from palbert.predict import Predictor
 from palbert.runtime.files import disk_errors
 from palbert.runtime.progress import bar
+from palbert.verbs.predict import Predictor
 
 Write = Callable[[dict[str, list[Any]]], None]
 

@@ -22,7 +22,6 @@ from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
-from palbert.evaluate import evaluate
 from palbert.model.pretrained import resolve_encoder, weights_sha256
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Provenance, Recipe
@@ -32,6 +31,7 @@ from palbert.runtime.seeding import restore_random_state, seed_everything
 from palbert.training.checkpoint import load_weights, read_description, read_state, restore_optimizer
 from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
 from palbert.training.trainer import Position, Trainer
+from palbert.verbs.evaluate import evaluate
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,8 @@ class _Run:
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
         check_names(recipe)
+        if recipe.optimizer.adapter_learning_rate is not None:
+            log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         machine = Machine.for_recipe(recipe)
         encoder_folder = resolve_encoder(recipe.encoder.name)
         self.folder = folder

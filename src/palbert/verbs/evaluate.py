@@ -21,13 +21,13 @@ from palbert.evaluation.predictions import write_predictions
 from palbert.evaluation.report import RunReport, render_report
 from palbert.evaluation.results import TaskResult
 from palbert.model.multitask import MultiTaskModel
-from palbert.predict import open_checkpoint
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.training.hooks import read_records
+from palbert.verbs.predict import open_checkpoint
 
 BASELINES = ("majority / mean", "untrained heads")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palbert.build import Machine, build_inference, build_model
+from palbert.data.collate import sequence_lengths
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError, DataError, did_you_mean
 from palbert.model.encoder import Encoder, EncoderConfig
@@ -18,6 +20,8 @@ from palbert.tasks.spec import Task
 from palbert.training.checkpoint import load_weights, read_description
 
 Text = str | tuple[str, str]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,11 @@ class Predictor:
         columns = _columns(spec, texts)
         if not texts:
             return []
-        answers = self.inference.answer(spec, tuple(self.tokenizer(column) for column in columns))
+        tokens = tuple(self.tokenizer(column) for column in columns)
+        _, cut = sequence_lengths(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
+        if cut:
+            log.warning("%d of %d rows were longer than %d tokens and were cut", cut, len(texts), spec.max_length)
+        answers = self.inference.answer(spec, tokens)
         if answers.probabilities is None:
             return [Prediction(float(value)) for value in answers.predicted]
         return [

@@ -1,0 +1,1 @@
+"""Verbs: what palbert does, one file each."""
