@@ -15,6 +15,8 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from palbert.data.tokenizer import TextTokenizer
+
 SAMPLES = Path(__file__).parents[1] / "src" / "palbert" / "data" / "samples"
 
 
@@ -56,6 +58,12 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "config.json").write_text(json.dumps(config))
     save_file(_bert_weights(config), folder / "model.safetensors")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_encoder: Path) -> TextTokenizer:
+    """Return the tiny encoder's tokenizer."""
+    return TextTokenizer.from_folder(tiny_encoder)
 
 
 def _bert_weights(config: dict[str, Any]) -> dict[str, torch.Tensor]:

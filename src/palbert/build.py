@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from palbert.data.dataset import Dataset, Split, load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import RecipeError, did_you_mean
+from palbert.errors import PalbertError, RecipeError, did_you_mean
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import find_metric, formula_text, overall
 from palbert.gradients.sum import GRADIENTS
@@ -59,7 +58,10 @@ def check_names(recipe: Recipe) -> None:
     """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
     for task in recipe.tasks.values():
         for metric in task.metrics:
-            find_metric(metric, target=task.target)
+            try:
+                find_metric(metric, target=task.target)
+            except PalbertError as error:
+                raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         head_options(task, hidden_size=8)
     make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
@@ -96,7 +98,9 @@ def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
     for name, task in tasks.items():
         cls, options = head_options(task, hidden_size=config.hidden_size)
         heads[name] = cls(config.hidden_size, **options)
-    poolings = {name: POOLINGS.get(task.pooling) or _own(task.pooling) for name, task in tasks.items()}
+        if not isinstance(heads[name], torch.nn.Module):
+            raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
+    poolings = {name: _function(POOLINGS, task.pooling) for name, task in tasks.items()}
     return MultiTaskModel(encoder, heads=heads, poolings=poolings)
 
 
@@ -124,7 +128,11 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
         steps=training.steps_per_epoch,
         seed=recipe.seed,
     )
-    assert isinstance(sampler, Sampler)
+    if not isinstance(sampler, Sampler):
+        raise RecipeError(
+            f"training.sampler: '{training.sampler.name}' is no sampler.",
+            hint="Derive its class from palbert.training.samplers.Sampler.",
+        )
     return sampler
 
 
@@ -148,7 +156,7 @@ def build_trainer(
         )
         for name, task in recipe.tasks.items()
     }
-    losses = {name: LOSSES.get(task.loss) or _own(task.loss) for name, task in recipe.tasks.items()}
+    losses = {name: _function(LOSSES, task.loss) for name, task in recipe.tasks.items()}
     return Trainer(
         model,
         sampler=make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()}),
@@ -177,7 +185,7 @@ def build_trainer(
             epsilon=rates.epsilon,
         ),
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
-        clip=training.clip or math.inf,
+        clip=training.clip,
         arithmetic=machine.arithmetic,
         evaluate=functools.partial(
             evaluate_now, build_inference(model, tokenizer=tokenizer, machine=machine), recipe, dev
@@ -216,14 +224,20 @@ def _find(table: Mapping[str, Any], name: str) -> Any:
     return table[name] if name in table else _own(name)
 
 
+def _function(table: Mapping[str, Any], name: str) -> Any:
+    """Return a part that is called as it is; of a class, an instance is made first."""
+    found = _find(table, name)
+    return found() if isinstance(found, type) else found
+
+
 def _own(name: str) -> Any:
     """Import a user's "module:Class"."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a user's module may fail in any way
         raise RecipeError(
-            f"'{name}' cannot be imported: {error}.",
+            f"'{name}' cannot be imported: {type(error).__name__}: {error}.",
             hint="Is its folder on PYTHONPATH, and is the name right?",
         ) from error
 

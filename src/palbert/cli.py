@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import typer
+from typer.core import TyperGroup
 
 from palbert import __version__
-from palbert.errors import PalbertError
+from palbert.errors import PalbertError, StoppedError
 
-if TYPE_CHECKING:
-    from palbert.verbs.evaluate import Report
+
+class _Verbs(TyperGroup):
+    """Turns Ctrl-C into an error of ours before typer ends the program without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            folder = shlex.quote(str(interrupt)) if str(interrupt) else None  # of a run that can be resumed
+            hint = f"Go on with: palbert train {folder}/recipe.toml --out {folder} --resume" if folder else None
+            raise StoppedError("stopped", hint=hint) from None
+
 
 app = typer.Typer(
     name="palbert",
+    cls=_Verbs,
     help="One pretrained BERT encoder, many sentence-level tasks.\n\nStart with:  palbert demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -65,12 +79,11 @@ def demo(
     Example:  palbert demo --out runs/demo
     """
     from palbert.verbs.demo import QUESTIONS
-    from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import load
     from palbert.verbs.train import train
 
     folder = train("demo", out=out, force=force, overrides=overrides or ())
-    _print_report(evaluate(folder))
+    _print_run(folder)
     predictor = load(folder)
     for task, text in QUESTIONS:
         [answer] = predictor.predict(task, [text])
@@ -91,13 +104,10 @@ def train(
 
     Example:  palbert train my.toml --set training.epochs=5 --out runs/mine
     """
-    from palbert.recipe.load import load_recipe
-    from palbert.runtime.run_folder import RunFolder
     from palbert.verbs.train import train as train_recipe
 
     folder = train_recipe(recipe, out=out, resume=resume, force=force, overrides=overrides or ())
-    summary = json.loads(RunFolder(folder).report("json").read_text("utf-8"))
-    _print_summary(summary, load_recipe(RunFolder(folder).recipe).tasks)
+    _print_run(folder)
     typer.echo(f"\nReport: {folder / 'report.html'}")
 
 
@@ -118,7 +128,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(report.summary, ensure_ascii=False))
     else:
-        _print_report(report)
+        _print_summary(report.summary)
 
 
 @app.command()
@@ -256,22 +266,24 @@ def _answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
     return f"{answer}  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
 
 
-def _print_report(report: Report) -> None:
-    _print_summary(report.summary, {result.task: result for result in report.results})
+def _print_run(folder: Path) -> None:
+    from palbert.runtime.run_folder import RunFolder
+
+    _print_summary(json.loads(RunFolder(folder).report("json").read_text("utf-8")))
 
 
-def _print_summary(summary: dict, tasks: dict) -> None:  # type: ignore[type-arg]
-    """Print the scores beside the baselines."""
+def _print_summary(summary: dict[str, Any]) -> None:
+    """Print the content of a report.json: scores beside the baselines."""
     baselines = summary["baselines"]
     rows = []
-    for name, task in tasks.items():
+    for name, metric in summary["metrics"].items():
         interval = summary["intervals"][name]
         rows.append(
             [
                 name,
-                task.metric,
+                metric,
                 *(f"{values[name]:.3f}" for values in baselines.values()),
-                f"{summary['tasks'][name][task.metric]:.3f}",
+                f"{summary['tasks'][name][metric]:.3f}",
                 f"{interval['low']:.3f} … {interval['high']:.3f}",
             ]
         )
@@ -292,7 +304,8 @@ def _print_table(header: list[str], rows: list[list[str]]) -> None:
     table = Table(*header, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    # A pipe or a file has no width: nothing is wrapped there, and each row stays one line.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
     console.print(table)
 
 
@@ -304,14 +317,17 @@ def main() -> None:
     try:
         app()
     except PalbertError as error:
-        if debug:
-            raise
+        if debug and not isinstance(error, StoppedError):
+            traceback.print_exc()
         _complain(error.message, error.hint)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt as interrupt:
-        place = str(interrupt)
-        _complain("stopped", f"Go on with: palbert train RECIPE --out {place} --resume" if place else None)
-        sys.exit(130)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        _complain(
+            f"{type(error).__name__}: {error}", "This is not your input's fault. --debug shows where it happened."
+        )
+        sys.exit(1)
 
 
 def _complain(message: str, hint: str | None) -> None:

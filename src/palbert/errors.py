@@ -50,6 +50,12 @@ class TrainingError(PalbertError):
     exit_code = 1
 
 
+class StoppedError(PalbertError):
+    """The user's Ctrl-C; the exit code is that of a program ended by SIGINT."""
+
+    exit_code = 130
+
+
 class MissingExtraError(PalbertError):
     """An optional dependency that a feature needs and that is not installed."""
 

@@ -55,7 +55,7 @@ def load_dataset(task: Task, split: Split, tokenizer: TextTokenizer, *, cache: P
     sources: tuple[Source, ...] = getattr(task, split)
     files = {str(file): sha256(file) for source in sources for file in resolve_files(source.path)}
     folder = (cache or cache_folder()) / _key(task, split, list(files.values()), tokenizer)
-    if not (folder / "dataset.json").is_file():
+    if not os.path.isfile(folder / "dataset.json"):  # False, not an error, where nobody may look
         rows = _read(task, split)
         tokens = _tokenize(rows.texts, tokenizer, f"{task.name} {split}")
         try:
@@ -95,6 +95,8 @@ def _read(task: Task, split: Split) -> _Rows:
         )
         quoting: Quoting = source.quoting or task.quoting
         for chunk in read_chunks(source.path, quoting=quoting):
+            if not chunk.columns:
+                continue  # JSONL without rows names no columns
             label = source.label or task.label
             optional = split == "test" and label not in chunk.columns
             _read_chunk(chunk, rows, labels, task, source, None if optional else reader)

@@ -14,8 +14,8 @@ DROP = "drop"
 class LabelReader:
     """Turn raw labels into class indices or numbers; None means: leave the row out.
 
-    A raw label may be a class name or its index. A mapping is looked up first; a factor
-    such as "x4" multiplies the raw number first.
+    A raw label may be a class name or its index; where names are numbers, the name alone.
+    A mapping is looked up first; a factor such as "x4" multiplies the raw number first.
     """
 
     def __init__(
@@ -27,7 +27,8 @@ class LabelReader:
         labels: Mapping[str, int | float | str] | str | None = None,
     ) -> None:
         self.target = target
-        self.classes = {name: index for index, name in enumerate(classes)}
+        self.classes = {_key(name): index for index, name in enumerate(classes)}
+        self.indices = not any(_number(name) is not None for name in classes)
         self.range = range
         self.factor = float(labels.lstrip("×x* ")) if isinstance(labels, str) else 1.0
         self.mapping = None if labels is None or isinstance(labels, str) else _normal(labels)
@@ -59,10 +60,12 @@ class LabelReader:
         return number
 
     def _class(self, raw: str, number: float | None) -> int:
-        if raw in self.classes and self.factor == 1:
-            return self.classes[raw]
+        if self.factor == 1 and _key(raw) in self.classes:
+            return self.classes[_key(raw)]
+        names = ", ".join(self.classes)
+        if self.factor == 1 and not self.indices:  # of classes named 1 to 5, 0 is none
+            raise ValueError(f"one of {names}")
         if number is None or not number.is_integer() or not 0 <= number < len(self.classes):
-            names = ", ".join(self.classes)
             raise ValueError(f"a label from 0 to {len(self.classes) - 1} or one of {names}")
         return int(number)
 
@@ -78,7 +81,7 @@ def _number(raw: str) -> float | None:
 def _key(raw: str) -> str:
     """Write 1, 1.0 and "1.00" alike."""
     number = _number(raw)
-    return raw if number is None else f"{number:g}"
+    return raw if number is None else repr(number).removesuffix(".0")
 
 
 def _normal(labels: Mapping[str, int | float | str]) -> dict[str, int | float | str]:

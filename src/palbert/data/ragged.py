@@ -42,6 +42,7 @@ class Ragged:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> NDArray[Any]:
+        row = range(len(self))[row]  # from the end, if negative
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
     def save(self, folder: Path, name: str) -> None:

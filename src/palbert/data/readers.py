@@ -33,11 +33,13 @@ class Chunk:
     def column(self, name: str) -> list[str | None]:
         """Return a column, or say which ones there are."""
         if name not in self.columns:
-            raise DataError(
-                f"{self.path}: no column '{name}'.",
-                hint=did_you_mean(name, [column for column in self.columns if column]),
-            )
+            raise no_column(self.path, name, list(self.columns))
         return self.columns[name]
+
+
+def no_column(path: str, name: str, known: list[str]) -> DataError:
+    """Return the error of a column that a file does not have."""
+    return DataError(f"{path}: no column '{name}'.", hint=did_you_mean(name, [column for column in known if column]))
 
 
 def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> Iterator[Chunk]:
@@ -53,6 +55,16 @@ def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> I
             yield from _read_separated(file, size, quoted=quoted)
         else:
             raise DataError(f"{file}: unknown kind of file.", hint=f"Known: {', '.join(SUFFIXES)}.")
+
+
+def column_names(path: str, *, quoting: Quoting = "auto") -> list[str]:
+    """Return the columns of a file; of JSONL, all that any row has, so that all of it is read."""
+    names: dict[str, None] = {}
+    for chunk in read_chunks(path, quoting=quoting):
+        names |= dict.fromkeys(chunk.columns)
+        if Path(chunk.path).suffix.lower() != ".jsonl":
+            break
+    return list(names)
 
 
 def count_rows(path: str) -> int:
@@ -88,14 +100,23 @@ def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
                 reader = csv.reader(
                     stream, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
                 )
-                rows = ((reader.line_num, row) for row in reader)
+                rows = _numbered(reader)
             else:  # csv would end a line at a lone carriage return inside a field
-                rows = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1))
+                stripped = (line.rstrip("\r\n") for line in stream)
+                rows = ((number, line.split("\t") if line else []) for number, line in enumerate(stripped, 1))
             yield from _separated_chunks(file, rows, size)
         except UnicodeDecodeError:
             raise _not_utf8(file) from None
         except csv.Error as error:
             raise DataError(f"{file}, line {reader.line_num}: {error}.") from error
+
+
+def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """Give each row the line where it begins; csv counts the lines up to its end."""
+    begin = 1
+    for row in reader:
+        yield begin, row
+        begin = reader.line_num + 1
 
 
 def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: int) -> Iterator[Chunk]:
@@ -105,8 +126,8 @@ def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: i
     width, taken, lines = len(header), [], []
     started = False
     for number, row in rows:
-        if not row or row == [""]:
-            continue  # a blank line, as at the end of many files
+        if not row:
+            continue  # a blank line, as at the end of many files; "" in quotes is a row with an empty field
         if len(row) > width:
             raise DataError(
                 f"{file}, line {number}: expected {width} fields, found {len(row)}.",
@@ -143,6 +164,8 @@ def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:
                 raise DataError(f"{file}, line {number}: not valid JSON: {error}.") from error
             if not isinstance(row, dict):
                 raise DataError(f"{file}, line {number}: expected an object, found {line[:40]!r}.")
+            if b"\\u" in line and not _is_unicode(row):
+                raise DataError(f"{file}, line {number}: holds half a surrogate pair, which is no character.")
             rows.append(row)
             lines.append(number)
             if len(rows) == size:
@@ -150,6 +173,15 @@ def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:
                 rows, lines, started = [], [], True
     if rows or not started:
         yield _json_chunk(file, rows, lines)
+
+
+def _is_unicode(row: dict[str, Any]) -> bool:
+    """Whether a row can be written as UTF-8; JSON's escapes can spell what cannot."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_chunk(file: Path, rows: list[dict[str, Any]], lines: list[int]) -> Chunk:

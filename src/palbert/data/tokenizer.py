@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined]
 
 from palbert.data.ragged import Ragged
-from palbert.errors import EncoderError
+from palbert.errors import DataError, EncoderError
 
 BATCH = 8192
 
@@ -78,7 +78,10 @@ class TextTokenizer:
         """Tokenize a few thousand texts at a time."""
         for start in range(0, max(len(texts), 1), BATCH):
             batch = list(texts[start : start + BATCH])
-            encodings = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            try:
+                encodings = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            except TypeError as error:  # bytes that are not UTF-8, as a terminal hands them over
+                raise DataError("A text is not valid Unicode.", hint="Convert it to UTF-8.") from error
             yield Ragged.from_rows([encoding.ids for encoding in encodings])
 
 

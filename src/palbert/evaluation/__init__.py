@@ -2,12 +2,11 @@
 
 from palbert.evaluation.bootstrap import PairedDifference, interval, paired
 from palbert.evaluation.data_summary import SplitSummary, render_data_report
-from palbert.evaluation.metrics import DEFAULT_METRICS, METRICS, Metric, find_metric, formula_text, overall
+from palbert.evaluation.metrics import METRICS, Metric, find_metric, formula_text, overall
 from palbert.evaluation.report import RunReport, render_report
 from palbert.evaluation.results import Target, TaskResult
 
 __all__ = [
-    "DEFAULT_METRICS",
     "METRICS",
     "Metric",
     "PairedDifference",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Target = Literal["classes", "binary", "number"]
+from palbert.tasks.choices import Target
 
 
 @dataclass(frozen=True)

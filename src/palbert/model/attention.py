@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,51 +19,67 @@ FLASH_WIDTH_STEP = 8
 """Flash attention takes head widths that are multiples of this."""
 FLASH_WIDTH_LIMIT = 256
 """Flash attention takes head widths up to this."""
-GROUP_FILL = 0.75
-"""On the CPU, sequences are padded together while the shortest has this share of the longest."""
+GROUP_FILL = 0.6
+"""On the CPU, sequences are padded together while the shortest has this share of the longest,"""
 GROUP_SCORES = 2**18
-"""On the CPU, and while a head has no more scores than this, which then stay in the cache."""
+"""and while a head has no more scores than this, for its memory."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Sequences of similar length, padded to the longest of them."""
+class Group(NamedTuple):
+    """Sequences that are padded to one length."""
 
-    sequences: int
-    """How many there are."""
-    length: int
-    """Slots for each."""
+    tokens: Tensor
+    """The token in each slot, (sequences, length); filling repeats the last one of the sequence."""
+    filling: Tensor
+    """Where a slot is filling, (sequences, length)."""
     mask: Tensor | None
-    """Added to the scores, (sequences, 1 or heads, 1 or length, length); None adds nothing."""
+    """Added to the scores, (sequences or 1, heads or 1, length or 1, length); None adds nothing."""
+
+
+class Rows(NamedTuple):
+    """Where the width of each head of each token is found, with rows as (sequence, head, slot) in a group."""
+
+    take: Tensor
+    """Row in (tokens, 3, heads) for each of the query rows, then the key rows, then the value rows."""
+    put: Tensor
+    """Row for each of (tokens, heads)."""
+    put_all: Tensor
+    """Row for each of (tokens, 3, heads), in the order of `take`."""
 
 
 @dataclass(frozen=True)
 class Padding:
-    """Where each token goes when sequences are padded, group after group."""
+    """How the sequences of one pass are padded, group after group."""
 
-    first: Tensor
-    """The first slot of each token's sequence, (tokens,)."""
-    length: Tensor
-    """The slots of each token's sequence, (tokens,)."""
-    place: Tensor
-    """The place of each token in its sequence, (tokens,)."""
-    groups: tuple[Group, ...]
+    tokens: int
+    """The number of tokens."""
+    groups: Sequence[Group]
     """The groups, in the order of their slots."""
-    known_rows: dict[int, Tensor] = field(default_factory=dict)
-    """The rows, by number of heads, so that only the first layer computes them."""
+    known_rows: dict[int, Rows] = field(default_factory=dict)
+    """Rows by number of heads: the first layer computes them for all."""
 
-    @property
-    def sizes(self) -> list[int]:
-        """The number of slots of each group."""
-        return [group.sequences * group.length for group in self.groups]
-
-    def rows(self, heads: int) -> Tensor:
-        """Return the row of each token and head, where rows are (sequence, head, slot), (tokens × heads,)."""
+    def rows(self, heads: int) -> Rows:
+        """Return where each head of each token goes."""
         if heads not in self.known_rows:
-            head = torch.arange(heads, device=self.first.device)
-            rows = (self.first * heads + self.place)[:, None] + self.length[:, None] * head
-            self.known_rows[heads] = rows.flatten()
+            self.known_rows[heads] = self._rows(heads)
         return self.known_rows[heads]
+
+    def _rows(self, heads: int) -> Rows:
+        device = self.groups[0].tokens.device
+        head = torch.arange(heads, device=device)[:, None]
+        none = self.tokens * heads  # where filling goes
+        source, target = [], []
+        for group in self.groups:
+            token = group.tokens[:, None]  # (sequences, 1, length)
+            source.append((token * 3 * heads + head).flatten())
+            target.append(torch.where(group.filling[:, None], none, token * heads + head).flatten())
+        query = torch.cat(source)
+        rows = query.shape[0]
+        put = torch.empty(none + 1, dtype=torch.int64, device=device)
+        put = put.scatter_(0, torch.cat(target), torch.arange(rows, device=device))[:-1]
+        blocks = torch.arange(0, 3 * rows, rows, device=device)[:, None]
+        put_all = (put.view(-1, 1, heads) + blocks).flatten()
+        return Rows(torch.cat([query, query + heads, query + 2 * heads]), put, put_all)
 
 
 @dataclass(frozen=True)
@@ -87,28 +103,47 @@ class Sequences:
     @cached_property
     def padding(self) -> Padding:
         """The padding, computed when first asked for: flash attention never does."""
-        return _grouped_padding(self) if self.starts.device.type == "cpu" else _single_padding(self)
+        starts, lengths = self.starts[:-1], self.starts.diff()
+        if starts.device.type != "cpu":  # one group, because only the device knows the lengths
+            return Padding(self.tokens, [self._group(starts, lengths, self.max_length, full=False)])
+        lengths, order = lengths.sort(descending=True, stable=True)
+        starts, known = starts[order], lengths.tolist()
+        groups = []
+        for begin, end in _similar(known):
+            full = known[end - 1] == known[begin]
+            groups.append(self._group(starts[begin:end], lengths[begin:end], known[begin], full=full))
+        return Padding(self.tokens, groups)
+
+    def _group(self, starts: Tensor, lengths: Tensor, length: int, *, full: bool) -> Group:
+        """Pad some sequences to one length; `full` if all of them have it."""
+        slot = torch.arange(length, device=starts.device)
+        lengths = lengths[:, None]
+        tokens = starts[:, None] + slot.minimum(lengths - 1)
+        mask = None if self.bias is None else self.bias.detach()[None, :, :length, :length]
+        if not full:
+            # A sequence of length 0 keeps one key: scores that are all -inf would give NaN.
+            closed = (slot >= lengths.clamp(min=1))[:, None, None]
+            mask = torch.where(closed, float("-inf"), 0.0 if mask is None else mask)
+        return Group(tokens.clamp(0, self.tokens - 1), slot >= lengths, mask)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
+def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
     Two back ends with one result: variable-length flash attention on CUDA in half precision, and everywhere
     else, or with a bias, padding for the attention alone.
 
     Args:
-        query: (tokens, heads, width).
-        key: (tokens, heads, width).
-        value: (tokens, heads, width).
+        query_key_value: (tokens, 3, heads, width).
         sequences: Where the sequences lie.
         dropout: Share of the attention probabilities set to zero; 0 outside of training.
 
     Returns:
         (tokens, heads, width).
     """
-    if sequences.bias is None and _flash_takes(query):
-        return _attend_flash(query, key, value, sequences, dropout)
-    mixed: Tensor = _PaddedAttention.apply(query, key, value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
+    if sequences.bias is None and _flash_takes(query_key_value):
+        return _attend_flash(query_key_value, sequences, dropout)
+    mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
     return mixed
 
 
@@ -129,19 +164,19 @@ def _dropout_noise(like: Tensor, probability: float) -> Tensor:
     noise = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     if like.device.type != "cpu":
         return noise.bernoulli_(1 - probability).div_(1 - probability)
-    dropped = min(round(probability * 2**16), 2**16 - 1)
+    dropped = round(probability * 2**16)
     count = noise.numel()
     bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     torch.ge(bits[:count].view(noise.shape), dropped - 2**15, out=noise)
     return noise.mul_(2**16 / (2**16 - dropped))
 
 
-def _flash_takes(query: Tensor) -> bool:
+def _flash_takes(query_key_value: Tensor) -> bool:
     return (
-        query.is_cuda
-        and query.dtype in (torch.bfloat16, torch.float16)
-        and query.shape[-1] <= FLASH_WIDTH_LIMIT
-        and _has_flash(query.device)
+        query_key_value.is_cuda
+        and query_key_value.dtype in (torch.bfloat16, torch.float16)
+        and query_key_value.shape[-1] <= FLASH_WIDTH_LIMIT
+        and _has_flash(query_key_value.device)
     )
 
 
@@ -150,12 +185,11 @@ def _has_flash(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def _attend_flash(query: Tensor, key: Tensor, value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
-    width = query.shape[-1]
+def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+    width = query_key_value.shape[-1]
     scale = width**-0.5  # of the true width: the zeros that fill it up add nothing to a score
     fill = -width % FLASH_WIDTH_STEP
-    if fill:
-        query, key, value = (F.pad(each, (0, fill)) for each in (query, key, value))
+    query, key, value = (F.pad(query_key_value, (0, fill)) if fill else query_key_value).unbind(1)
     starts, longest = sequences.starts, sequences.max_length
     if dropout == 0:
         mixed: Tensor = varlen_attn(query, key, value, starts, starts, longest, longest, scale=scale)  # type: ignore[assignment]
@@ -170,172 +204,74 @@ def _attend_flash(query: Tensor, key: Tensor, value: Tensor, sequences: Sequence
 class _PaddedAttention(torch.autograd.Function):
     """Attention group by group, with the gradient by hand.
 
-    Left to autograd, joining the groups and their gradients takes as long as the products themselves.
-    Rows are (sequence, head, slot), so that each group is one batched product without a copy.
+    Left to autograd, joining the groups and their gradients takes as long as the products themselves. Each
+    group is one batch of products, (sequences × heads, length, width), without a copy.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        bias: Tensor | None,
-        padding: Padding,
-        probability: float,
-    ) -> Tensor:
-        _, heads, width = query.shape
-        inputs = [_pad(each, padding) for each in (query * width**-0.5, key, value)]  # (rows, width)
+    def forward(ctx: Any, query_key_value: Tensor, bias: Tensor | None, padding: Padding, probability: float) -> Tensor:
+        tokens, _, heads, width = query_key_value.shape
+        rows = padding.rows(heads)
+        inputs = query_key_value.reshape(-1, width).index_select(0, rows.take).view(3, -1, width)
+        inputs[0].mul_(width**-0.5)
         mixed = torch.empty_like(inputs[0])
-        weights, noises = [], []
-        for group, *parts in _by_group(padding, heads, *inputs, mixed):
-            weight, noise = _mix(*parts, mask=group.mask, heads=heads, probability=probability)
-            weights.append(weight)
-            noises.append(noise)
-        ctx.save_for_backward(*inputs, *weights, *noises)
-        ctx.padding, ctx.shape, ctx.bias = padding, query.shape, None if bias is None else bias.shape
-        return _unpad(mixed, padding, query.shape)
+        saved = []
+        parts = _by_group(padding, heads, inputs, mixed)
+        for group, ((query, key, value), output) in zip(padding.groups, parts, strict=True):
+            scores = torch.bmm(query, key.transpose(1, 2))
+            if group.mask is not None:
+                scores.view(-1, heads, *scores.shape[1:]).add_(group.mask)
+            weights = scores.softmax(-1)
+            noise = _dropout_noise(weights, probability) if probability > 0 else None
+            torch.bmm(weights if noise is None else weights * noise, value, out=output)
+            if any(ctx.needs_input_grad):
+                saved += [weights, noise]
+        ctx.save_for_backward(inputs, *saved)
+        ctx.padding, ctx.shape, ctx.bias = padding, query_key_value.shape, None if bias is None else bias.shape
+        return mixed.index_select(0, rows.put).view(tokens, heads, width)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, saved = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
-        padding, (_, heads, width) = ctx.padding, ctx.shape
-        weights, noises = saved[: len(padding.groups)], saved[len(padding.groups) :]
-        outputs = [torch.empty_like(each) for each in inputs]
+        inputs, *saved = ctx.saved_tensors
+        padding, (_, _, heads, width) = ctx.padding, ctx.shape
+        rows = padding.rows(heads)
+        to_mixed = torch.zeros_like(inputs[0]).index_copy_(0, rows.put, gradient.reshape(-1, width))
+        to_inputs = torch.empty_like(inputs)
         to_bias = None if ctx.bias is None else gradient.new_zeros(ctx.bias)
-        groups = _by_group(padding, heads, *inputs, *outputs, _pad(gradient, padding))
-        for weight, noise, (group, *parts) in zip(weights, noises, groups, strict=True):
-            to_scores = _unmix(*parts, weights=weight, noise=noise)
+        parts = _by_group(padding, heads, inputs, to_mixed, to_inputs)
+        for weights, noise, part in zip(saved[::2], saved[1::2], parts, strict=True):
+            (query, key, value), to_output, (to_query, to_key, to_value) = part
+            dropped = weights if noise is None else weights * noise
+            torch.bmm(dropped.transpose(1, 2), to_output, out=to_value)
+            to_scores = torch.bmm(to_output, value.transpose(1, 2)).mul_(dropped)
+            # The softmax's gradient: weights × (gradient - its mean under the weights).
+            to_scores.addcmul_(weights, to_scores.sum(-1, keepdim=True), value=-1)
+            torch.bmm(to_scores, key, out=to_query)
+            torch.bmm(to_scores.transpose(1, 2), query, out=to_key)
             if to_bias is not None:
-                to_bias[:, : group.length, : group.length] += to_scores.view(-1, heads, *to_scores.shape[1:]).sum(0)
-        outputs[0].mul_(width**-0.5)
-        return *(_unpad(each, padding, ctx.shape) for each in outputs), to_bias, None, None
+                length = to_scores.shape[-1]
+                to_bias[:, :length, :length] += to_scores.view(-1, heads, length, length).sum(0)
+        to_inputs[0].mul_(width**-0.5)
+        to_inputs = to_inputs.view(-1, width).index_select(0, rows.put_all)
+        return to_inputs.view(ctx.shape), to_bias, None, None
 
 
-def _mix(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mixed: Tensor,
-    *,
-    mask: Tensor | None,
-    heads: int,
-    probability: float,
-) -> tuple[Tensor, Tensor | None]:
-    """Attend within one group, all (sequences × heads, length, width), into `mixed`.
-
-    Returns:
-        The attention weights, (sequences × heads, length, length), and the dropout noise on them.
-    """
-    scores = torch.bmm(query, key.transpose(1, 2))
-    if mask is not None:
-        scores.view(-1, heads, *scores.shape[1:]).add_(mask)
-    weights = scores.softmax(-1)
-    noise = _dropout_noise(weights, probability) if probability > 0 else None
-    torch.bmm(weights if noise is None else weights * noise, value, out=mixed)
-    return weights, noise
+def _by_group(padding: Padding, heads: int, *rows: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Give each group its share of several (rows, width) or (3, rows, width)."""
+    sizes = [group.tokens.numel() * heads for group in padding.groups]
+    for group, *parts in zip(padding.groups, *(torch.split(each, sizes, dim=-2) for each in rows), strict=True):
+        length = group.tokens.shape[1]
+        yield tuple(part.view(*part.shape[:-2], -1, length, part.shape[-1]) for part in parts)
 
 
-def _unmix(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    to_query: Tensor,
-    to_key: Tensor,
-    to_value: Tensor,
-    from_mixed: Tensor,
-    *,
-    weights: Tensor,
-    noise: Tensor | None,
-) -> Tensor:
-    """Take the gradient of one group back to query, key and value, written in place, and return the scores'."""
-    dropped = weights if noise is None else weights * noise
-    torch.bmm(dropped.transpose(1, 2), from_mixed, out=to_value)
-    to_scores = torch.bmm(from_mixed, value.transpose(1, 2)).mul_(dropped)
-    # The softmax's: weights × (gradient - its mean under the weights).
-    to_scores.addcmul_(weights, to_scores.sum(-1, keepdim=True), value=-1)
-    torch.bmm(to_scores, key, out=to_query)
-    torch.bmm(to_scores.transpose(1, 2), query, out=to_key)
-    return to_scores
-
-
-def _pad(values: Tensor, padding: Padding) -> Tensor:
-    """Lay (tokens, heads, width) out as (rows, width), zeros between sequences."""
-    heads, width = values.shape[1:]
-    rows = values.new_zeros(heads * sum(padding.sizes), width)
-    return rows.index_copy_(0, padding.rows(heads), values.reshape(-1, width))
-
-
-def _unpad(rows: Tensor, padding: Padding, shape: torch.Size) -> Tensor:
-    """Take the rows of the tokens, (tokens, heads, width)."""
-    return rows.index_select(0, padding.rows(shape[1])).view(shape)
-
-
-def _by_group(padding: Padding, heads: int, *rows: Tensor) -> Iterator[tuple[Any, ...]]:
-    """Give each group with its share of several (rows, width), as (sequences × heads, length, width)."""
-    sizes = [heads * size for size in padding.sizes]
-    for group, *parts in zip(padding.groups, *(torch.split(each, sizes) for each in rows), strict=True):
-        yield group, *(part.view(-1, group.length, part.shape[-1]) for part in parts)
-
-
-def _single_padding(sequences: Sequences) -> Padding:
-    """Pad all sequences to the longest: the one layout that asks nothing of the device."""
-    starts, length = sequences.starts, sequences.max_length
-    count = starts.shape[0] - 1
-    first = torch.arange(count, device=starts.device) * length
-    # One key stays open in sequences of length 0: a row without any would be NaN.
-    mask = _mask(starts.diff().clamp(min=1), length, sequences.bias)
-    return _padding(sequences, first, torch.full_like(first, length), [Group(count, length, mask)])
-
-
-def _grouped_padding(sequences: Sequences) -> Padding:
-    """Pad sequences of similar length together: the cost of attention goes with the square of the length."""
-    lengths = sequences.starts.diff()
-    order = lengths.argsort(descending=True, stable=True)
-    ordered: list[int] = lengths[order].tolist()
-    first, padded = torch.zeros_like(order), torch.zeros_like(order)  # (sequences,)
-    groups: list[Group] = []
-    slot = 0
-    for begin, end in _group_bounds(ordered):
-        length, members = ordered[begin], order[begin:end]
-        first[members] = torch.arange(slot, slot + (end - begin) * length, length)
-        padded[members] = length
-        slot += (end - begin) * length
-        full = ordered[end - 1] == length
-        mask = _bias_of(sequences.bias, length) if full else _mask(lengths[members], length, sequences.bias)
-        groups.append(Group(end - begin, length, mask))
-    return _padding(sequences, first, padded, groups)
-
-
-def _group_bounds(ordered: Sequence[int]) -> list[tuple[int, int]]:
+def _similar(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Cut lengths, longest first, into runs of similar ones; those of length 0 belong to none."""
-    bounds = []
     begin = 0
-    for end, length in enumerate(ordered):
-        longest = ordered[begin]
-        if end > begin and (length < GROUP_FILL * longest or (end - begin + 1) * longest**2 > GROUP_SCORES):
-            bounds.append((begin, end))
+    for end, length in enumerate([*lengths, 0]):
+        longest = lengths[begin] if end else 0
+        if length < GROUP_FILL * longest or (end - begin + 1) * longest**2 > GROUP_SCORES:
+            yield begin, end
             begin = end
         if length == 0:
-            return bounds
-    return [*bounds, (begin, len(ordered))] if ordered else []
-
-
-def _padding(sequences: Sequences, first: Tensor, padded: Tensor, groups: list[Group]) -> Padding:
-    """Spread what is known of each sequence, (sequences,), over its tokens, (tokens,)."""
-    starts = sequences.starts
-    token = torch.arange(sequences.tokens, dtype=starts.dtype, device=starts.device)
-    owner = torch.searchsorted(starts[1:], token, right=True)
-    return Padding(first[owner], padded[owner], token - starts[owner], tuple(groups))
-
-
-def _bias_of(bias: Tensor | None, length: int) -> Tensor | None:
-    return None if bias is None else bias.detach()[:, :length, :length]
-
-
-def _mask(lengths: Tensor, length: int, bias: Tensor | None) -> Tensor:
-    """Return 0 or the bias where a key is a token, and -inf where it is filling."""
-    filling = torch.arange(length, device=lengths.device) >= lengths[:, None]
-    inside = torch.zeros((), device=lengths.device) if bias is None else bias.detach()[:, :length, :length]
-    return torch.where(filling[:, None, None, :], float("-inf"), inside)
+            return

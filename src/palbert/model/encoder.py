@@ -150,9 +150,8 @@ class Layer(nn.Module):
     def attention(self, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
         fused = self.query_key_value(hidden).unflatten(-1, (3, self.heads, -1))
-        query, key, value = fused.unbind(1)  # each (tokens, heads, width)
         probability = self.attention_dropout if self.training else 0.0
-        mixed = attend(query, key, value, sequences, dropout=probability)
+        mixed = attend(fused, sequences, dropout=probability)  # (tokens, heads, width)
         output: Tensor = self.dropout(self.attention_output(mixed.flatten(1)))
         return output
 

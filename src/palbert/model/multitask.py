@@ -11,13 +11,28 @@ from palbert.model.encoder import Encoder
 from palbert.model.pooling import Pooling
 
 
+class Heads(nn.ModuleDict):
+    """Heads by task name; any name will do, even one that torch's own classes use, such as "type"."""
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        """Take in a head without torch's check that no attribute has this name."""
+        self._modules[name] = module  # type: ignore[assignment]
+
+    def train(self, mode: bool = True) -> Heads:
+        """Switch all heads; `training` is torch's own flag, even beside a head of that name."""
+        object.__setattr__(self, "training", mode)
+        for head in self.values():
+            head.train(mode)
+        return self
+
+
 class MultiTaskModel(nn.Module):
     """A shared encoder with one head a task, addressed by the task's name."""
 
     def __init__(self, encoder: Encoder, *, heads: Mapping[str, nn.Module], poolings: Mapping[str, Pooling]) -> None:
         super().__init__()
         self.encoder = encoder
-        self.heads = nn.ModuleDict(heads)
+        self.heads = Heads(heads)
         self.poolings = dict(poolings)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:

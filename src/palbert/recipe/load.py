@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -122,9 +122,15 @@ def _with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(tasks, dict):
         return merged
     merged["tasks"] = {
-        name: {**_defaults(str(name), data), **task} if isinstance(task, dict) else task for name, task in tasks.items()
+        name: {**_defaults(str(name), data), **_given(task)} if isinstance(task, dict) else task
+        for name, task in tasks.items()
     }
     return merged
+
+
+def _given(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out None: TOML cannot say it, so it would not survive being written and read again."""
+    return {key: value for key, value in task.items() if value is not None}
 
 
 def _defaults(name: str, data: Any) -> dict[str, Any]:
@@ -198,11 +204,15 @@ def _explain(error: ValidationError, name: str) -> str:
     """Turn pydantic's findings into one line each: the place, what is wrong, what to do."""
     lines = []
     for finding in error.errors():
-        place = [str(part) for part in finding["loc"] if not _is_union_tag(part)]
+        # A union is never above the third place; a task there may well be called "int".
+        place = [str(part) for index, part in enumerate(finding["loc"]) if index < 3 or not _is_union_tag(part)]
         where = ".".join(place) or "recipe"
         if finding["type"] == "extra_forbidden":
             known = _fields_at(place[:-1])
             lines.append(f"{name}: {where}: unknown key. {did_you_mean(place[-1], known)}")
+        elif finding["type"] == "missing" and len(place) == 3 and finding["input"] == {"name": place[1]}:
+            own = f"A task of your own needs kind, target and text in a table [{'.'.join(place[:-1])}]."
+            lines.append(f"{name}: {'.'.join(place[:-1])}: unknown task. {did_you_mean(place[-2], CATALOG)} {own}")
         elif finding["type"] == "missing":
             lines.append(f"{name}: {where}: missing. {_describe(place)}".rstrip())
         else:
@@ -217,28 +227,30 @@ def _explain(error: ValidationError, name: str) -> str:
 
 def _is_union_tag(part: int | str) -> bool:
     """Whether pydantic put this in the location to name a member of a union."""
-    return isinstance(part, str) and ("[" in part or part in ("int", "float", "str"))
+    return isinstance(part, str) and ("[" in part or part in ("int", "float", "str", "constrained-str"))
 
 
 def _model_at(place: Sequence[str]) -> type[BaseModel] | None:
-    """Return the schema class at a place such as ("tasks", "sst")."""
-    model: type[BaseModel] | None = Recipe
+    """Return the schema class at a place such as ("tasks", "sst") or ("tasks", "sst", "train", "0")."""
+    kind: Any = Recipe
     for part in place:
-        if model is None:
-            return None
-        if model is Recipe and part == "tasks":
-            model = _Tasks
-        elif model is _Tasks:
-            model = Recipe.model_fields["tasks"].annotation.__args__[1]  # type: ignore[union-attr]
-        else:
-            field = model.model_fields.get(part)
+        if _is_model(kind):
+            field = kind.model_fields.get(part)
             kind = field.annotation if field else None
-            model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-    return model
+            if type(None) in get_args(kind):
+                kind = _model_in(kind)
+        else:  # a table by name, or a list
+            kind = _model_in(kind)
+    return kind if _is_model(kind) else None
 
 
-class _Tasks(BaseModel):
-    """Stands for the table of tasks while walking down a place."""
+def _model_in(kind: Any) -> Any:
+    """Return the schema class inside `dict[str, Task]`, `tuple[Source, ...]` or `Provenance | None`."""
+    return next(filter(_is_model, get_args(kind)), None)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _fields_at(place: Sequence[str]) -> list[str]:

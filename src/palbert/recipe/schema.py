@@ -52,8 +52,8 @@ class TrainingSection(Value):
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
     """How the tasks' gradients become one."""
-    clip: float | None = Field(default=1.0, gt=0)
-    """Longest gradient, by Euclidean norm; longer ones are scaled down."""
+    clip: float = Field(default=1.0, gt=0)
+    """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
     log_every: int = Field(default=10, ge=1)
     """Steps between lines in metrics.jsonl."""
     save_every: int = Field(default=1000, ge=1)
@@ -113,12 +113,17 @@ class Recipe(Value):
     overall: Literal["scaled-mean", "mean"] = "scaled-mean"
     """Overall score: mean over tasks with correlations mapped to 0…1 by (r + 1) / 2, or the plain mean."""
     encoder: EncoderSection = EncoderSection()
+    """The pretrained encoder that all tasks share."""
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     training: TrainingSection = TrainingSection()
+    """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
+    """AdamW and its rates."""
     run: RunSection = RunSection()
+    """Where and how exactly to compute."""
     provenance: Provenance | None = None
+    """What a run was made from; written by palbert."""
 
     @model_validator(mode="before")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -66,12 +67,21 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full or closed disk into an error that says so."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        number = _error_number(error)
+        if number in (errno.ENOSPC, errno.EDQUOT):
             raise RunFolderError(
                 f"{path}: the disk is full; what was there before is untouched.",
                 hint="Free some space, or give another folder with --out.",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-            raise RunFolderError(f"{path}: cannot be written: {error.strerror}.") from error
+        if number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            raise RunFolderError(f"{path}: cannot be written: {os.strerror(number)}.") from error
         raise
+
+
+def _error_number(error: Exception) -> int | None:
+    """Return the system's error number; safetensors and tokenizers have it in their message only."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else None

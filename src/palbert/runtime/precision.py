@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
@@ -16,16 +17,18 @@ def choose_device(name: str) -> torch.device:
     """Return the device of that name, or the best one there is for "auto"."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+        raise DeviceError(f"Unknown device '{name}'.", hint="Take auto, cpu, cuda, cuda:N or mps.")
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise DeviceError(
-            f"run.device is '{name}', and this machine has no CUDA device that torch {torch.__version__} can use.",
-            hint='Set run.device = "cpu", or install a CUDA build of torch.',
+            f"The device is to be '{name}', and torch {torch.__version__} finds no CUDA device here.",
+            hint='Set run.device = "cpu" (--device cpu for predict), or install a CUDA build of torch.',
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise DeviceError(f"run.device is '{name}'; there are {torch.cuda.device_count()} CUDA devices.")
+        raise DeviceError(f"The device is to be '{name}'; there are {torch.cuda.device_count()} CUDA devices.")
     if device.type == "mps" and not _has_mps():
-        raise DeviceError("run.device is 'mps', and this machine has none.", hint='Set run.device = "cpu".')
+        raise DeviceError("The device is to be 'mps', and this machine has none.", hint='Set run.device = "cpu".')
     return device
 
 

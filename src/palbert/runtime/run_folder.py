@@ -9,6 +9,8 @@ from pathlib import Path
 from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.files import disk_errors, recover_folder
 
+SPLITS = ("train", "dev", "test")
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -72,10 +74,14 @@ class RunFolder:
             )
 
     def clear(self) -> None:
-        """Start afresh: remove the files of a former run and make the folder."""
+        """Start afresh: remove the files of a former run, and only those, and make the folder."""
         with disk_errors(self.path):
-            if self.exists:
-                shutil.rmtree(self.path)
+            for folder in (self.predictions, self.checkpoints, self.tensorboard):
+                if folder.is_dir():
+                    shutil.rmtree(folder)
+            reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
+            for file in (self.recipe, self.metrics, *reports):
+                file.unlink(missing_ok=True)
             self.path.mkdir(parents=True, exist_ok=True)
 
     def checkpoint(self, name: str | None = None) -> Path:

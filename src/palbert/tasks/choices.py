@@ -31,7 +31,7 @@ def one_of(*names: str) -> AfterValidator:
 class Component(BaseModel):
     """A named part with its options: `"annealed"`, or `{name = "annealed", end = 0.2}`."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str
     """A known name, or "module:Class"."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,11 @@ def save_checkpoint(
     """Write a checkpoint that takes the place of `folder` when it is complete."""
     with new_folder(folder) as temporary:
         weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-        save_file(weights, temporary / "model.safetensors")
+        _write_tensors(temporary / "model.safetensors", weights)
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
         tokenizer.save(temporary / "tokenizer.json")
-        save_file(state.optimizer, temporary / "optimizer.safetensors")
-        save_file(state.random, temporary / "random.safetensors")
+        _write_tensors(temporary / "optimizer.safetensors", state.optimizer)
+        _write_tensors(temporary / "random.safetensors", state.random)
         _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
 
 
@@ -54,7 +55,10 @@ def link_checkpoint(source: Path, target: Path) -> None:
     """Make `target` the same checkpoint, without the trainer's state and without copying the weights."""
     with new_folder(target) as temporary:
         for name in MODEL_FILES:
-            os.link(source / name, temporary / name)
+            try:
+                os.link(source / name, temporary / name)
+            except OSError:  # a file system without hard links, such as a mounted cloud drive
+                shutil.copyfile(source / name, temporary / name)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -66,10 +70,7 @@ def read_description(folder: Path) -> dict[str, Any]:
             f"{folder}: no checkpoint here (palbert.json is missing).",
             hint="Give a run folder or one of its checkpoints.",
         )
-    try:
-        description: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"{path}: damaged: {error}.") from error
+    description = _read_json(path)
     if description.get("format") != FORMAT:
         raise CheckpointError(
             f"{folder}: written in checkpoint format {description.get('format')} by palbert "
@@ -82,10 +83,12 @@ def read_description(folder: Path) -> dict[str, Any]:
 def load_weights(folder: Path, model: nn.Module) -> None:
     """Fill a model with a checkpoint's weights."""
     weights = _load_tensors(folder / "model.safetensors")
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    if missing or unexpected:
-        names = ", ".join([*missing, *unexpected][:8])
-        raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {names}.")
+    shapes = {name: value.shape for name, value in model.state_dict().items()}
+    found = {name: value.shape for name, value in weights.items()}
+    differing = sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+    if differing:
+        raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
+    model.load_state_dict(weights)
 
 
 def read_state(folder: Path) -> TrainerState:
@@ -93,7 +96,7 @@ def read_state(folder: Path) -> TrainerState:
     path = folder / "trainer.json"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
-    facts = json.loads(path.read_text("utf-8"))
+    facts = _read_json(path)
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
@@ -125,6 +128,21 @@ def _load_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    save_file(tensors, path)
+    path.chmod(0o644)  # safetensors hides its files from others
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: damaged: {error}.") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: damaged: expected an object, found a {type(value).__name__}.")
+    return value
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

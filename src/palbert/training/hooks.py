@@ -40,7 +40,6 @@ class MetricsLog(Hook):
         self.path = path
         self.every = every
         self.writers = writers or []
-        self.losses: dict[str, list[Tensor]] = {}
         self.drawn: Counter[str] = Counter()
         self.tokens = 0
         self.clock = 0.0
@@ -53,7 +52,7 @@ class MetricsLog(Hook):
         started = trainer.sampler.epoch(position.epoch)[: position.done] if position.done else []
         self.drawn = Counter(task for step in started for task in step)
         if position.step:
-            kept = [record for record in read_records(self.path) if _is_before(record, trainer)]
+            kept = [record for record in read_records(self.path) if self._is_before(record, trainer)]
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
         self.clock = time.perf_counter()
         self._bar = bar("training", total=trainer.total_steps, completed=position.step)
@@ -62,11 +61,11 @@ class MetricsLog(Hook):
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Collect; write a line now and then."""
         for task, loss in losses.items():
-            self.losses.setdefault(task, []).append(loss)
+            trainer.position.losses.setdefault(task, []).append(loss)
             self.drawn[task] += 1
         self.tokens += tokens
         detail = None
-        if trainer.position.step % self.every == 0 or trainer.position.done == trainer.sampler.steps:
+        if self._is_due(trainer.position.step, trainer):
             detail = self._write_losses(trainer)
         if self._line:
             self._line.advance(detail=detail)
@@ -84,9 +83,11 @@ class MetricsLog(Hook):
         self.clock = time.perf_counter()  # evaluation does not count as training time
 
     def on_stop(self, trainer: Trainer) -> None:
-        """Write what was collected."""
-        if self.losses:
+        """Write what was collected, and keep it: a resumed run writes the whole line instead."""
+        collected = trainer.position.losses
+        if collected:
             self._write_losses(trainer)
+            trainer.position.losses = collected
 
     def on_end(self, trainer: Trainer) -> None:
         """Close the bar."""
@@ -113,12 +114,22 @@ class MetricsLog(Hook):
         for writer in self.writers:
             writer(record)
 
+    def _is_due(self, step: int, trainer: Trainer) -> bool:
+        """Whether a line is written after a step: now and then, and at the end of an epoch."""
+        return step % self.every == 0 or step % trainer.sampler.steps == 0
+
+    def _is_before(self, record: dict[str, Any], trainer: Trainer) -> bool:
+        """Whether a resumed run will not write this record again."""
+        if record["kind"] == "train":
+            return record["step"] <= trainer.position.step and self._is_due(record["step"], trainer)
+        return bool(record["epoch"] < trainer.position.epoch)
+
     def _write_losses(self, trainer: Trainer) -> str:
-        means = {task: sum(map(float, values)) / len(values) for task, values in self.losses.items()}
+        means = {task: sum(map(float, values)) / len(values) for task, values in trainer.position.losses.items()}
         now = time.perf_counter()
         trainer.position.seconds += now - self.clock
         speed = self.tokens / max(now - self.clock, 1e-9)
-        self.losses, self.tokens, self.clock = {}, 0, now
+        trainer.position.losses, self.tokens, self.clock = {}, 0, now
         self.write(
             {
                 "kind": "train",
@@ -229,10 +240,3 @@ def read_records(path: Path) -> list[dict[str, Any]]:
             except json.JSONDecodeError:
                 continue
     return records
-
-
-def _is_before(record: dict[str, Any], trainer: Trainer) -> bool:
-    """Whether a resumed run will not write this record again."""
-    if record["kind"] == "train":
-        return bool(record["step"] <= trainer.position.step)
-    return bool(record["epoch"] < trainer.position.epoch)

@@ -93,8 +93,17 @@ class Annealed(_Drawn):
     Stickland & Murray 2019, arXiv:1902.02671, section 4.1. One epoch means α = 1.
     """
 
-    def __init__(self, rows: Mapping[str, int], *, decay: float = 0.8, **settings: object) -> None:
-        super().__init__(rows, **settings)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        rows: Mapping[str, int],
+        *,
+        batch_sizes: Mapping[str, int],
+        epochs: int,
+        steps: int | None,
+        seed: int,
+        decay: float = 0.8,
+    ) -> None:
+        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed)
         self.decay = decay
 
     def exponent(self, epoch: int) -> float:

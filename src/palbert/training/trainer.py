@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -36,10 +36,13 @@ class Position:
     """Batches drawn from each task in the run."""
     seconds: float = 0.0
     """Time spent so far."""
+    losses: dict[str, list[Any]] = field(default_factory=dict)
+    """Losses of each task that are not yet in a line of metrics.jsonl; still on the device."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self)
+        losses = {task: [float(loss) for loss in losses] for task, losses in self.losses.items()}
+        return {**asdict(replace(self, losses={})), "losses": losses}
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ def _summary(recipe: Recipe, results: list[TaskResult], model: MultiTaskModel, m
         "encoder": recipe.encoder.name,
         "seed": recipe.seed,
         "tasks": {result.task: result.scores for result in results},
+        "metrics": {task: metric for task, (metric, _) in main.items()},
         "intervals": intervals,
         "parameters": {
             "encoder": _count(model.encoder),

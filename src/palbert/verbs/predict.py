@@ -87,7 +87,7 @@ class Predictor:
         """Answer for texts, or for pairs of texts if the task takes pairs."""
         spec = self.task(task)
         columns = _columns(spec, texts)
-        if not texts:
+        if not columns[0]:
             return []
         tokens = tuple(self.tokenizer(column) for column in columns)
         _, cut = sequence_lengths(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
@@ -112,7 +112,7 @@ def _columns(task: Task, texts: Sequence[Text]) -> list[list[str]]:
     wanted = "a text" if task.kind == "single" else "a pair of texts"
     rows: list[tuple[str, ...]] = []
     for number, text in enumerate(texts):
-        row = (text,) if isinstance(text, str) else tuple(text)
+        row = tuple(text) if isinstance(text, tuple | list) else (text,)
         if len(row) != len(task.text) or not all(isinstance(item, str) for item in row):
             raise DataError(f"Task '{task.name}' takes {wanted} per row; row {number} is {text!r:.60}.")
         rows.append(row)

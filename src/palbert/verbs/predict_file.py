@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.data.readers import Quoting, count_rows, read_chunks
+from palbert.data.readers import Quoting, column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
 from palbert.runtime.files import disk_errors
 from palbert.runtime.progress import bar
@@ -49,17 +49,19 @@ def predict_file(
         raise DataError(f"Task '{task}' takes {len(spec.text)} text columns, found {len(names)}.")
     if target.exists() and not force:
         raise RunFolderError(f"{target}: exists already.", hint="Add --force to replace it.")
+    kept = _columns_of(source, quoting, wanted=names, added=["prediction", *(f"p({name})" for name in spec.classes)])
     done = empty = 0
     with _writer(target) as write, bar(f"predicting {task}", total=count_rows(str(source))) as line:
         for chunk in read_chunks(str(source), quoting=quoting, size=CHUNK):
-            texts = [[text or "" for text in chunk.column(name)] for name in names]
-            empty += sum(not text.strip() for column in texts for text in column)
-            rows = list(zip(*texts, strict=True))
+            # JSONL rows may lack what others have: every chunk gets all columns.
+            given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in kept}
+            rows = list(zip(*([text or "" for text in given[name]] for name in names), strict=True))
+            empty += sum(not all(text.strip() for text in row) for row in rows)
             predictions = predictor.predict(task, rows)
             answers: dict[str, list[Any]] = {"prediction": [item.answer for item in predictions]}
             for name in spec.classes:
                 answers[f"p({name})"] = [(item.probabilities or {}).get(name) for item in predictions]
-            write({**chunk.columns, **answers})
+            write({**given, **answers})
             done += len(chunk)
             line.advance(len(chunk))
     if empty:
@@ -67,11 +69,25 @@ def predict_file(
     return done
 
 
+def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: list[str]) -> list[str]:
+    """Return the columns of the input, once it is sure that the texts are there and the answers have room."""
+    there = column_names(str(source), quoting=quoting)
+    for name in wanted:
+        if name not in there:
+            raise no_column(str(source), name, there)
+    for name in added:
+        if name in there:
+            raise DataError(
+                f"{source}: has a column '{name}', which is where the answers go.", hint="Rename it in the input."
+            )
+    return there
+
+
 @contextmanager
 def _writer(target: Path) -> Iterator[Write]:
     """Give a function that appends columns; the file takes its name when the block ends well."""
     suffix = target.suffix.lower()
-    openers = {".csv": _open_csv, ".tsv": _open_csv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
+    openers = {".csv": _open_csv, ".tsv": _open_tsv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
     if suffix not in openers:
         raise DataError(f"{target}: unknown kind of file.", hint=f"Known: {', '.join(openers)}.")
     temporary = target.with_name(f".{target.name}.part")
@@ -87,16 +103,37 @@ def _writer(target: Path) -> Iterator[Write]:
 
 @contextmanager
 def _open_csv(path: Path) -> Iterator[Write]:
-    separator = "\t" if ".tsv" in path.suffixes else ","
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-        header: list[str] = []
+        writer = csv.writer(stream, lineterminator="\n")
 
         def write(columns: dict[str, list[Any]]) -> None:
-            if not header:
-                header.extend(columns)
-                writer.writerow(header)
-            writer.writerows(zip(*(columns[name] for name in header), strict=True))
+            if not stream.tell():
+                writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+
+        yield write
+
+
+@contextmanager
+def _open_tsv(path: Path) -> Iterator[Write]:
+    """Write without quotes, as palbert and others read .tsv."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+
+        def write_row(row: Iterable[Any]) -> None:
+            fields = ["" if field is None else str(field) for field in row]
+            for field in fields:
+                if "\t" in field or "\n" in field:
+                    raise DataError(
+                        f"A .tsv file cannot hold a tab or a line break in a field, found {field!r:.60}.",
+                        hint="Write .csv, .jsonl or .parquet.",
+                    )
+            stream.write("\t".join(fields) + "\n")
+
+        def write(columns: dict[str, list[Any]]) -> None:
+            if not stream.tell():
+                write_row(columns)
+            for row in zip(*columns.values(), strict=True):
+                write_row(row)
 
         yield write
 

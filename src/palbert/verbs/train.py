@@ -182,8 +182,8 @@ def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
 
 def _refuse_another_recipe(path: Path, recipe: Recipe) -> None:
     """Refuse to resume with other settings than the run began with."""
-    former = load_recipe(path)
-    differing = sorted(place for place, value in _flat(recipe).items() if _flat(former).get(place, value) != value)
+    former, present = _flat(load_recipe(path)), _flat(recipe)
+    differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
     if differing:
         raise RecipeError(
             f"{path.parent}: cannot resume with other settings than the run began with: {', '.join(differing)}.",

@@ -105,9 +105,10 @@ def test_p_values_of_equally_good_predictions_are_rarely_small():
     assert small <= 13
 
 
-def test_twenty_thousand_rows_are_resampled_in_moments():
-    gold, predicted = rows(20_000)
-    start = time.process_time()
-    interval(gold, predicted, METRICS["accuracy"])
-    # 0.15 s on an idle core; the bound leaves room for a busy machine.
-    assert time.process_time() - start < 2.0
+@pytest.mark.parametrize("name", ["accuracy", "pearson"])
+def test_twenty_thousand_rows_are_resampled_in_moments(name):
+    gold, predicted = values_for(METRICS[name], 20_000)
+    start = time.process_time()  # counts all threads: a metric that starts some is seen
+    interval(gold, predicted, METRICS[name])
+    # 0.15 and 0.5 s on an idle core; the bound leaves room for a busy machine.
+    assert time.process_time() - start < 3.0

@@ -7,7 +7,8 @@ import pytest
 
 from palbert.errors import DataError, PalbertError
 from palbert.evaluation import metrics
-from palbert.evaluation.metrics import DEFAULT_METRICS, METRICS, find_metric, formula_text, overall
+from palbert.evaluation.metrics import METRICS, find_metric, formula_text, overall
+from palbert.tasks.spec import METRICS_OF_TARGET
 
 NUMBERS = np.array([0.0, 1.5, 3.0, 5.0])
 CONSTANT = np.full(4, 0.1)
@@ -53,14 +54,14 @@ def test_every_metric_refuses_no_rows_and_unequal_rows(metric):
         metric(np.array([1, 0]), np.array([1]))
 
 
-@pytest.mark.parametrize("name", DEFAULT_METRICS["number"])
+@pytest.mark.parametrize("name", METRICS_OF_TARGET["number"])
 def test_diverged_predictions_are_an_error_that_says_so(name):
     with pytest.raises(DataError, match=r"in 1 of 4 rows.*lower learning rate"):
         METRICS[name](NUMBERS, np.array([0.0, np.nan, 1.0, 2.0]))
 
 
 def test_default_metrics_fit_their_targets():
-    for target, names in DEFAULT_METRICS.items():
+    for target, names in METRICS_OF_TARGET.items():
         assert all(target in METRICS[name].targets for name in names)
 
 

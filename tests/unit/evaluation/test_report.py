@@ -12,9 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from palbert.evaluation import DEFAULT_METRICS, METRICS, RunReport, TaskResult, formula_text, overall, render_report
+from palbert.evaluation import METRICS, RunReport, TaskResult, formula_text, overall, render_report
 from palbert.evaluation.bootstrap import interval
 from palbert.evaluation.wording import Score, duration, number, percent, size, task_summary
+from palbert.tasks.spec import METRICS_OF_TARGET
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "col"}
 
@@ -66,8 +67,8 @@ def result(task="sst", target="classes", *, rows=60, right=0.6, seed=0, text="A 
         split="dev",
         target=target,
         classes=classes,
-        metric=DEFAULT_METRICS[target][0],
-        scores={name: METRICS[name](gold, predicted) for name in DEFAULT_METRICS[target]},
+        metric=METRICS_OF_TARGET[target][0],
+        scores={name: METRICS[name](gold, predicted) for name in METRICS_OF_TARGET[target]},
         ids=[f"{task}-{row}" for row in range(rows)],
         texts=[(text,) if target == "classes" else (text, f"{text} {row}") for row in range(rows)],
         gold=gold,

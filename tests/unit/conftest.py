@@ -1,0 +1,107 @@
+"""What the tests of verbs and of the command line share: one trained run, and palbert's main() in this process."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import tomli_w
+
+Snapshot = dict[str, bytes]
+
+
+class Result(NamedTuple):
+    """What a command did: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def trained_values(encoder: Path) -> dict[str, Any]:
+    """Return a recipe with a joint pair, a siamese pair and a single text that learns a little of each."""
+    return {
+        "seed": 1,
+        "data": "samples",
+        "encoder": {"name": str(encoder), "dropout": 0.0, "attention_dropout": 0.0},
+        "tasks": {
+            "sst": {"pooling": "mean", "head": "mlp"},
+            "quora": {"pooling": "mean"},
+            "sts": {"pair_input": "siamese", "pooling": "mean", "head": "concat-difference"},
+        },
+        "training": {"epochs": 3, "steps_per_epoch": 32, "batch_size": 16, "log_every": 8, "sampler": "round-robin"},
+        "optimizer": {"learning_rate": 3e-3},
+        "run": {"device": "cpu", "tensorboard": False},
+    }
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train once for all tests that only read; the folder of the run."""
+    import palbert
+
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "given.toml").write_text(tomli_w.dumps(trained_values(tiny_encoder)), "utf-8")
+    return palbert.train(folder / "given.toml", out=folder / "run")
+
+
+@pytest.fixture
+def run_copy(trained: Path, tmp_path: Path) -> Path:
+    """Return a copy of the trained run for tests that write into it."""
+    return Path(shutil.copytree(trained, tmp_path / "copied-run"))
+
+
+@pytest.fixture
+def write_recipe(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a recipe's values to a file."""
+
+    def write(values: dict[str, Any], name: str = "mine.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(tomli_w.dumps(values), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def snapshot() -> Callable[[Path], Snapshot]:
+    """Return a function that reads all files below a folder."""
+
+    def read(folder: Path) -> Snapshot:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    return read
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Result]]:
+    """Return a function that runs `palbert …` as the installed command does, in this process."""
+    from palbert.cli import main
+
+    logger = logging.getLogger("palbert")
+    former = logger.handlers[:], logger.level, logger.propagate
+
+    def restore() -> None:
+        logger.handlers[:], logger.propagate = former[0], former[2]
+        logger.setLevel(former[1])
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["palbert", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            restore()
+        printed = capsys.readouterr()
+        return Result(code, printed.out, printed.err)
+
+    yield run
+    restore()

@@ -1,0 +1,46 @@
+"""Streams: every pass goes through the whole set, and a batch depends on its number alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palbert.data.streams import Stream
+
+
+def take(stream: Stream, batches: int) -> list[int]:
+    return [int(row) for number in range(batches) for row in stream.batch(number)]
+
+
+@pytest.mark.parametrize(("rows", "batch_size"), [(10, 2), (10, 3), (7, 7), (3, 8), (1, 4)])
+def test_every_pass_is_a_permutation(rows: int, batch_size: int) -> None:
+    taken = take(Stream("a", rows=rows, batch_size=batch_size, seed=0), 6 * rows)
+    for start in range(0, len(taken) - rows + 1, rows):
+        assert sorted(taken[start : start + rows]) == list(range(rows))
+
+
+@pytest.mark.parametrize("batch_size", [2, 3, 8, 25])
+def test_every_batch_is_full(batch_size: int) -> None:
+    stream = Stream("a", rows=7, batch_size=batch_size, seed=0)
+    assert {len(stream.batch(number)) for number in range(20)} == {batch_size}
+
+
+def test_a_batch_does_not_depend_on_those_before() -> None:
+    settings = {"rows": 10, "batch_size": 4, "seed": 3}
+    in_order = Stream("a", **settings)
+    expected = [in_order.batch(number) for number in range(30)]
+    for number in (29, 0, 13, 13, 2):
+        assert np.array_equal(Stream("a", **settings).batch(number), expected[number])
+        assert np.array_equal(in_order.batch(number), expected[number])
+
+
+def test_passes_differ() -> None:
+    stream = Stream("a", rows=50, batch_size=50, seed=0)
+    assert not np.array_equal(stream.batch(0), stream.batch(1))
+
+
+@pytest.mark.parametrize(
+    "other", [Stream("b", rows=50, batch_size=50, seed=0), Stream("a", rows=50, batch_size=50, seed=1)]
+)
+def test_seeds_and_names_make_another_order(other: Stream) -> None:
+    assert not np.array_equal(Stream("a", rows=50, batch_size=50, seed=0).batch(0), other.batch(0))

@@ -1,0 +1,77 @@
+"""TextTokenizer: the ids of the tokenizers library, and each family's own special tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import EncoderError
+
+VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 4, "b": 5, "##b": 6}
+
+
+def words(post_processor: object | None = None) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel(VOCABULARY, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    if post_processor is not None:
+        tokenizer.post_processor = post_processor
+    return tokenizer
+
+
+def test_bert_puts_one_separator_between_and_types_the_second_text() -> None:
+    template = TextTokenizer(words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))).template
+    assert (template.before.tolist(), template.between.tolist(), template.after.tolist()) == ([2], [3], [3])
+    assert template.types == (0, 0, 0, 1, 1)
+    assert (template.single, template.pair) == (2, 3)
+
+
+def test_roberta_puts_two_separators_between_and_has_no_types() -> None:
+    template = TextTokenizer(words(processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)))).template
+    assert (template.before.tolist(), template.between.tolist(), template.after.tolist()) == ([2], [3, 3], [3])
+    assert template.types == (0, 0, 0, 0, 0)
+    assert (template.single, template.pair) == (2, 4)
+
+
+def test_a_tokenizer_without_special_tokens_is_refused() -> None:
+    with pytest.raises(EncoderError, match="no special tokens"):
+        TextTokenizer(words())
+
+
+def test_saved_truncation_and_padding_are_switched_off() -> None:
+    raw = words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
+    raw.enable_truncation(4)
+    raw.enable_padding(length=10)
+    assert TextTokenizer(raw)(["a b a b a b", "a"]).lengths.tolist() == [6, 1]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["a b", "", "a 🎉"], ["a"] * 9000], ids=len)
+def test_every_text_gives_a_row_without_special_tokens(texts: list[str]) -> None:
+    tokenizer = TextTokenizer(words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))))
+    rows = tokenizer(texts)
+    assert len(rows) == len(texts)
+    for row in range(0, len(texts), 1000):
+        assert rows[row].tolist() == tokenizer.tokenizer.encode(texts[row], add_special_tokens=False).ids
+
+
+def test_a_saved_tokenizer_is_the_same_when_loaded(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert TextTokenizer.from_folder(tmp_path).sha256 == tokenizer.sha256
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, 4), ({"do_lower_case": False}, 1)])
+def test_a_vocabulary_alone_makes_berts_tokenizer(tmp_path: Path, settings: dict[str, bool], expected: int) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = TextTokenizer.from_folder(tmp_path)
+    assert tokenizer(["A", "ab"])[0].tolist() == [expected]
+    assert tokenizer(["ab"])[0].tolist() == [4, 6]
+    assert tokenizer.template.pair == 3
+
+
+def test_a_folder_without_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"no tokenizer\.json and no vocab\.txt"):
+        TextTokenizer.from_folder(tmp_path)

@@ -1,0 +1,220 @@
+"""Attention over packed tokens: laws of both back ends, of grouping and of dropout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from palbert.model import attention
+from palbert.model.attention import Padding, Sequences, attend, dropout
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+LENGTHS = {
+    "mixed": [5, 3, 17, 1, 9, 9, 30],
+    "one token": [1],
+    "equal": [6, 6, 6],
+    "unused slots": [4, 12, 7, 0, 0],
+    "an empty one inside": [4, 0, 7],
+    "long": [512, 2, 300, 511],
+}
+
+
+def sequences_of(lengths: list[int], *, bias: Tensor | None = None, device: str = "cpu") -> Sequences:
+    starts = torch.tensor([0, *lengths]).cumsum(0).to(device, torch.int32)
+    return Sequences(starts=starts, tokens=sum(lengths), max_length=max(lengths), bias=bias)
+
+
+def as_on_a_gpu(sequences: Sequences) -> Sequences:
+    """Pad all sequences to the longest, as is done where only the device knows the lengths."""
+    copy = replace(sequences)
+    starts, lengths = sequences.starts[:-1], sequences.starts.diff()
+    vars(copy)["padding"] = Padding(copy.tokens, [copy._group(starts, lengths, copy.max_length, full=False)])
+    return copy
+
+
+def one_by_one(query_key_value: Tensor, sequences: Sequences) -> Tensor:
+    """Attend with torch's own attention, one sequence at a time."""
+    mixed = []
+    for begin, end in pairwise(sequences.starts.tolist()):
+        query, key, value = query_key_value[begin:end].permute(1, 2, 0, 3)  # each (heads, length, width)
+        bias = None if sequences.bias is None else sequences.bias[:, : end - begin, : end - begin]
+        if end > begin:
+            mixed.append(F.scaled_dot_product_attention(query, key, value, attn_mask=bias).transpose(0, 1))
+    return torch.cat(mixed)
+
+
+def random_input(sequences: Sequences, *, heads: int = 2, width: int = 5) -> Tensor:
+    return torch.randn(sequences.tokens, 3, heads, width, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(1)
+
+
+@pytest.mark.parametrize("layout", ["grouped", "as on a GPU"])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_packed_attention_equals_attention_of_each_sequence_alone(
+    lengths: list[int], biased: bool, layout: str
+) -> None:
+    bias = torch.randn(2, max(lengths), max(lengths), dtype=torch.float64, requires_grad=True) if biased else None
+    sequences = sequences_of(lengths, bias=bias)
+    sequences = sequences if layout == "grouped" else as_on_a_gpu(sequences)
+    inputs = random_input(sequences)
+    sources = [inputs] if bias is None else [inputs, bias]
+    found, expected = attend(inputs, sequences), one_by_one(inputs, sequences)
+    upstream = torch.randn_like(expected)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, sources, upstream), torch.autograd.grad(expected, sources, upstream)
+    )
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.4])
+def test_the_gradient_by_hand_is_the_gradient(probability: float) -> None:
+    bias = torch.randn(2, 5, 5, dtype=torch.float64, requires_grad=True)
+    sequences = sequences_of([5, 2, 1, 0])
+    inputs = random_input(sequences, width=3)
+
+    def run(values: Tensor, scores: Tensor) -> Tensor:
+        torch.manual_seed(3)  # the same noise at every call
+        return attend(values, replace(sequences, bias=scores), dropout=probability)
+
+    assert torch.autograd.gradcheck(run, (inputs, bias))
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradient_twice() -> None:
+    sequences = sequences_of([5, 3])
+    inputs = random_input(sequences)
+    total = attend(inputs, sequences, dropout=0.2).square().sum()
+    first = torch.autograd.grad(total, inputs, retain_graph=True)
+    assert torch.equal(first[0], torch.autograd.grad(total, inputs)[0])
+
+
+def test_a_broken_sequence_does_not_reach_the_others() -> None:
+    sequences = sequences_of([5, 3, 4])
+    inputs = random_input(sequences).detach()
+    clean = attend(inputs, sequences)
+    inputs[5:8] = float("nan")
+    assert torch.equal(attend(inputs, sequences)[:5], clean[:5])
+    assert torch.equal(attend(inputs, sequences)[8:], clean[8:])
+
+
+def test_layers_with_other_heads_can_share_the_sequences() -> None:
+    sequences = sequences_of([5, 3, 9])
+    for heads in (1, 4, 1):
+        inputs = random_input(sequences, heads=heads)
+        torch.testing.assert_close(attend(inputs, sequences), one_by_one(inputs, sequences))
+
+
+@pytest.mark.parametrize("lengths", [[30, 29, 18, 17, 9, 2, 1], [512, 512, 512], [7], [3, 0, 0], [0, 0], []])
+def test_groups_hold_every_sequence_once_and_only_similar_lengths(lengths: list[int]) -> None:
+    groups = [lengths[begin:end] for begin, end in attention._similar(lengths)]
+    assert [length for group in groups for length in group] == [length for length in lengths if length]
+    for group in groups:
+        assert group[-1] >= attention.GROUP_FILL * group[0]
+        assert len(group) == 1 or len(group) * group[0] ** 2 <= attention.GROUP_SCORES
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_keeps_the_mean_and_drops_its_share(dtype: torch.dtype) -> None:
+    dropped = dropout(torch.ones(1001, 999, dtype=dtype), 0.1)
+    assert dropped.dtype == dtype
+    kept = dropped != 0
+    share = 1 - kept.double().mean().item()
+    assert share == pytest.approx(0.1, abs=5 * (0.1 * 0.9 / dropped.numel()) ** 0.5)
+    torch.testing.assert_close(dropped[kept].unique(), torch.tensor([1 / 0.9], dtype=dtype), atol=1e-4, rtol=1e-2)
+
+
+def test_dropout_draws_values_independently() -> None:
+    kept = (dropout(torch.ones(4096, 64), 0.5) != 0).double() - 0.5
+    for other in (kept.roll(1, dims=1), kept.roll(4, dims=1), kept.roll(1, dims=0)):
+        assert abs((kept * other).mean().item() * 4) < 5 / kept.numel() ** 0.5
+
+
+def test_dropout_of_nothing_changes_nothing() -> None:
+    values = torch.randn(7, 3)
+    assert torch.equal(dropout(values, 0.0), values)
+
+
+def test_dropout_follows_the_seed() -> None:
+    draws = []
+    for number in (5, 5, 6):
+        torch.manual_seed(number)
+        draws.append(dropout(torch.ones(50, 50), 0.3))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def mean_over_draws(inputs: Tensor, sequences: Sequences, *, draws: int) -> Tensor:
+    return torch.stack([attend(inputs, sequences, dropout=0.1).double() for _ in range(draws)]).mean(0)
+
+
+def test_attention_dropout_changes_each_draw_but_not_the_mean() -> None:
+    sequences = sequences_of([5, 9, 3])
+    inputs = random_input(sequences).detach()
+    assert not torch.equal(attend(inputs, sequences, dropout=0.1), attend(inputs, sequences, dropout=0.1))
+    mean = mean_over_draws(inputs, sequences, draws=2000)
+    torch.testing.assert_close(mean, attend(inputs, sequences), atol=0.05, rtol=0)
+
+
+@cuda
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("width", [17, 32, 64])
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+def test_flash_equals_padded_within_half_precision(lengths: list[int], width: int, dtype: torch.dtype) -> None:
+    sequences = sequences_of(lengths, device="cuda")
+    half = torch.randn(sequences.tokens, 3, 4, width, device="cuda").to(dtype).requires_grad_()
+    full = half.detach().float().requires_grad_()
+    upstream = torch.randn(sequences.tokens, 4, width, device="cuda").to(dtype)
+    assert attention._flash_takes(half)
+    found, expected = attend(half, sequences), attend(full, sequences)
+    torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
+    (found_gradient,) = torch.autograd.grad(found, half, upstream)
+    (gradient,) = torch.autograd.grad(expected, full, upstream.float())
+    torch.testing.assert_close(found_gradient.float(), gradient, atol=5e-2, rtol=2e-2)
+
+
+@cuda
+@pytest.mark.parametrize("width", [17, 32])
+def test_flash_dropout_changes_each_draw_but_not_the_mean(width: int) -> None:
+    sequences = sequences_of([5, 9, 30], device="cuda")
+    inputs = torch.randn(sequences.tokens, 3, 4, width, device="cuda").bfloat16()
+    assert not torch.equal(attend(inputs, sequences, dropout=0.1), attend(inputs, sequences, dropout=0.1))
+    mean = mean_over_draws(inputs, sequences, draws=2000)
+    torch.testing.assert_close(mean, attend(inputs.float(), sequences).double(), atol=0.05, rtol=0)
+
+
+@cuda
+def test_flash_dropout_has_the_gradient_of_the_draw_it_made() -> None:
+    sequences = sequences_of([5, 9, 30], device="cuda")
+    inputs = torch.randn(sequences.tokens, 3, 4, 32, device="cuda").bfloat16()
+    # The output is linear in the values: the gradient there, along the values, is the output itself.
+    values = inputs[:, 2].clone().requires_grad_()
+    mixed = attend(torch.stack([inputs[:, 0], inputs[:, 1], values], dim=1), sequences, dropout=0.3)
+    upstream = torch.randn_like(mixed)
+    (gradient,) = torch.autograd.grad(mixed, values, upstream)
+    along, output = (gradient.float() * values.float()).sum(), (mixed.float() * upstream.float()).sum()
+    torch.testing.assert_close(along, output, atol=1.0, rtol=2e-2)
+
+
+@cuda
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool) -> None:
+    bias = torch.randn(4, 30, 30, device="cuda", dtype=dtype, requires_grad=True) if biased else None
+    sequences = sequences_of([5, 9, 30, 0], bias=bias, device="cuda")
+    inputs = torch.randn(sequences.tokens, 3, 4, 17, device="cuda", dtype=dtype, requires_grad=True)
+    attend(inputs, replace(sequences)).sum().backward()  # first calls load kernels
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        attend(inputs, sequences, dropout=0.1).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

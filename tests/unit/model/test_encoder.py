@@ -1,0 +1,204 @@
+"""The encoder: configuration, shapes, dropout and what a layer shows of itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from palbert.batch import PackedBatch
+from palbert.errors import EncoderError
+from palbert.model.encoder import ACTIVATIONS, Encoder, EncoderConfig, _buckets
+
+CONFIG = EncoderConfig(
+    family="bert",
+    vocabulary_size=50,
+    hidden_size=24,
+    embedding_size=24,
+    layers=2,
+    heads=3,
+    intermediate_size=40,
+    max_length=40,
+    pooler=True,
+    initializer_range=0.2,
+)
+
+
+def pack(lengths: list[int], *, types: int = 2) -> PackedBatch:
+    tokens = sum(lengths)
+    return PackedBatch(
+        ids=torch.randint(50, (tokens,)),
+        positions=torch.cat([torch.arange(length) for length in lengths]),
+        types=torch.randint(types, (tokens,)),
+        starts=torch.tensor([0, *lengths]).cumsum(0).int(),
+        max_length=max(lengths),
+    )
+
+
+def encoder_of(**changes: Any) -> Encoder:
+    torch.manual_seed(2)
+    return Encoder(replace(CONFIG, **changes))
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(1)
+
+
+def test_a_configuration_survives_json() -> None:
+    assert EncoderConfig(**json.loads(json.dumps(asdict(CONFIG)))) == CONFIG
+
+
+def test_an_unknown_activation_is_named() -> None:
+    with pytest.raises(EncoderError, match=r"activation 'gelo'.*Did you mean 'gelu'"):
+        replace(CONFIG, activation="gelo")
+
+
+def test_heads_must_share_the_hidden_size() -> None:
+    with pytest.raises(EncoderError, match="5 heads cannot share a hidden size of 24"):
+        replace(CONFIG, heads=5)
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("value", [-0.1, 1.0])
+def test_dropout_outside_of_its_range_is_refused(name: str, value: float) -> None:
+    with pytest.raises(EncoderError, match=f"Expected {name} from 0 to below 1, found {value}"):
+        replace(CONFIG, **{name: value})  # type: ignore[arg-type]
+
+
+def test_a_sequence_without_positions_is_refused() -> None:
+    with pytest.raises(EncoderError, match="at most 40 tokens, found one of 41"):
+        encoder_of()(pack([3, 41]))
+
+
+def test_an_encoder_without_pooler_says_so() -> None:
+    with pytest.raises(EncoderError, match="no pooler"):
+        encoder_of(pooler=False).pool(torch.zeros(2, 24))
+
+
+def test_the_pooler_is_a_dense_tanh_layer() -> None:
+    encoder, first = encoder_of(), torch.randn(3, 24)
+    assert encoder.pooler is not None
+    expected = torch.tanh(first @ encoder.pooler.weight.t() + encoder.pooler.bias)
+    torch.testing.assert_close(encoder.pool(first), expected)
+
+
+def test_random_weights_have_the_spread_of_the_configuration() -> None:
+    encoder = encoder_of(vocabulary_size=5000, initializer_range=0.05)
+    assert encoder.embeddings.word.weight.std().item() == pytest.approx(0.05, rel=0.05)
+    for module in encoder.modules():
+        if isinstance(module, nn.Linear):
+            assert not module.bias.any()
+        if isinstance(module, nn.LayerNorm):
+            assert (module.weight == 1).all()
+            assert not module.bias.any()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_runs(activation: str) -> None:
+    assert encoder_of(activation=activation)(pack([4, 2])).isfinite().all()
+
+
+def test_embeddings_in_place_of_ids_equal_ids() -> None:
+    encoder, batch = encoder_of(embedding_size=16).eval(), pack([5, 3])
+    words = encoder.word_embeddings(batch.ids)
+    assert words.shape == (8, 16)
+    assert torch.equal(encoder(batch, embeddings=words), encoder(batch))
+
+
+def test_the_gradient_reaches_embeddings_in_place_of_ids() -> None:
+    encoder, batch = encoder_of(), pack([5, 3])
+    words = encoder.word_embeddings(batch.ids).detach().requires_grad_()
+    encoder(batch, embeddings=words)[:5].square().sum().backward()
+    assert words.grad is not None
+    assert words.grad[:5].abs().sum(1).all()
+    assert not words.grad[5:].any()  # the other sequence
+
+
+def test_one_token_type_reads_pairs_as_type_zero() -> None:
+    encoder, batch = encoder_of(type_vocabulary_size=1).eval(), pack([5, 3])
+    assert batch.types.any()
+    assert torch.equal(encoder(batch), encoder(replace(batch, types=torch.zeros_like(batch.types))))
+
+
+def test_two_token_types_tell_them_apart() -> None:
+    encoder, batch = encoder_of().eval(), pack([5, 3])
+    assert not torch.allclose(encoder(batch), encoder(replace(batch, types=1 - batch.types)))
+
+
+@pytest.mark.parametrize("relative_buckets", [0, 32])
+def test_a_batch_equals_its_sequences_one_by_one(relative_buckets: int) -> None:
+    encoder, lengths = encoder_of(relative_buckets=relative_buckets).eval(), [5, 40, 1, 17]
+    batch = pack(lengths)
+    together = encoder(batch).split(lengths)
+    for number, (begin, length) in enumerate(zip(batch.starts.tolist(), lengths, strict=False)):
+        part = slice(begin, begin + length)
+        alone = PackedBatch(
+            ids=batch.ids[part],
+            positions=batch.positions[part],
+            types=batch.types[part],
+            starts=torch.tensor([0, length], dtype=torch.int32),
+            max_length=length,
+        )
+        torch.testing.assert_close(together[number], encoder(alone), atol=1e-5, rtol=1e-5)
+
+
+def test_unused_sequence_slots_change_nothing() -> None:
+    encoder, batch = encoder_of().eval(), pack([5, 9, 3])
+    padded = replace(batch, starts=torch.cat([batch.starts, batch.starts[-1:].repeat(3)]))
+    assert torch.equal(encoder(batch), encoder(padded))
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
+def test_each_dropout_makes_training_passes_differ(name: str) -> None:
+    rates = {"dropout": 0.0, "attention_dropout": 0.0} | {name: 0.1}
+    encoder, batch = encoder_of(**rates), pack([5, 9])
+    assert not torch.equal(encoder(batch), encoder(batch))
+    encoder.eval()
+    assert torch.equal(encoder(batch), encoder(batch))
+
+
+def test_training_without_dropout_equals_evaluation() -> None:
+    encoder, batch = encoder_of(dropout=0.0, attention_dropout=0.0), pack([5, 9])
+    assert torch.equal(encoder.train()(batch), encoder.eval()(batch))
+
+
+def test_a_layer_is_the_norm_of_its_block() -> None:
+    encoder, batch = encoder_of().eval(), pack([5, 9])
+    layer, hidden = encoder.layers[0], torch.randn(14, 24)
+    sequences = encoder.sequences(batch)
+    assert torch.equal(layer(hidden, sequences), layer.norm(layer.block(hidden, sequences)))
+
+
+def buckets_by_definition(distance: int) -> int:
+    """Return T5's bucket of key minus query, 32 buckets up to distance 128, in whole numbers."""
+    far = sum(abs(distance) ** 8 >= 8**8 * 16**step for step in range(1, 8))  # 8 + log(n / 8) / log(16) × 8
+    return (16 if distance > 0 else 0) + (abs(distance) if abs(distance) < 8 else 8 + far)
+
+
+def test_relative_buckets_are_those_of_the_paper() -> None:
+    distances = torch.arange(-511, 512)
+    expected = torch.tensor([buckets_by_definition(distance) for distance in distances.tolist()])
+    assert torch.equal(_buckets(distances, 32), expected)
+
+
+def test_the_relative_bias_depends_on_the_distance_alone() -> None:
+    encoder = encoder_of(relative_buckets=32)
+    bias: Tensor = encoder._bias(9)
+    assert encoder.relative is not None
+    for query in range(9):
+        for key in range(9):
+            row = encoder.relative.weight[buckets_by_definition(key - query)]
+            assert torch.equal(bias[:, query, key], row)
+
+
+def test_the_relative_table_is_trained() -> None:
+    encoder, batch = encoder_of(relative_buckets=32), pack([5, 9])
+    encoder(batch).square().sum().backward()
+    assert encoder.relative is not None
+    assert encoder.relative.weight.grad is not None
+    assert encoder.relative.weight.grad.any()

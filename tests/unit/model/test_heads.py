@@ -1,0 +1,97 @@
+"""Heads: each is its formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from palbert.model.heads import HEADS, MLP, Concat, ConcatDifference, Cosine, Linear
+from palbert.tasks.spec import SIAMESE_HEADS
+
+HIDDEN = 8
+
+
+@pytest.fixture
+def u() -> Tensor:
+    return torch.randn(5, HIDDEN, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def v() -> Tensor:
+    return torch.randn(5, HIDDEN, generator=torch.Generator().manual_seed(2))
+
+
+def affine(layer: Any, values: Tensor) -> Tensor:
+    return values @ layer.weight.T + layer.bias
+
+
+def test_linear_is_one_layer(u: Tensor) -> None:
+    head = Linear(HIDDEN, outputs=3, dropout=0.0)
+    torch.testing.assert_close(head(u), affine(head.output, u))
+
+
+def test_mlp_is_two_layers_with_relu(u: Tensor) -> None:
+    head = MLP(HIDDEN, outputs=3, dropout=0.0)
+    _, first, _, second = head.layers
+    torch.testing.assert_close(head(u), affine(second, affine(first, u).clamp(min=0)))
+
+
+def test_concat_sees_both_vectors(u: Tensor, v: Tensor) -> None:
+    head = Concat(HIDDEN, outputs=2, dropout=0.0)
+    _, first, _, second = head.layers
+    expected = affine(second, affine(first, torch.cat([u, v], 1)).clamp(min=0))
+    torch.testing.assert_close(head(u, v), expected)
+
+
+def test_concat_difference_sees_their_distance_too(u: Tensor, v: Tensor) -> None:
+    head = ConcatDifference(HIDDEN, outputs=2, dropout=0.0)
+    _, first, _, second = head.layers
+    expected = affine(second, affine(first, torch.cat([u, v, (u - v).abs()], 1)).clamp(min=0))
+    torch.testing.assert_close(head(u, v), expected)
+
+
+@pytest.mark.parametrize("scale", [5.0, 2.0])
+def test_cosine_is_the_scaled_positive_cosine_of_one_layer(u: Tensor, v: Tensor, scale: float) -> None:
+    head = Cosine(HIDDEN, outputs=1, dropout=0.0, scale=scale)
+    a, b = affine(head.layer, u), affine(head.layer, v)
+    cosine = (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1))
+    torch.testing.assert_close(head(u, v), scale * cosine.clamp(min=0)[:, None])
+
+
+def test_cosine_does_not_depend_on_the_order_and_is_highest_for_equals(u: Tensor, v: Tensor) -> None:
+    head = Cosine(HIDDEN, outputs=1, dropout=0.0)
+    torch.testing.assert_close(head(u, v), head(v, u))
+    torch.testing.assert_close(head(u, u), torch.full((5, 1), 5.0))
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_every_head_gives_one_row_an_example(name: str, u: Tensor, v: Tensor) -> None:
+    outputs = 1 if name == "cosine" else 4
+    head = HEADS[name](HIDDEN, outputs=outputs, dropout=0.1)  # type: ignore[call-arg]
+    assert head(*((u, v) if name in SIAMESE_HEADS else (u,))).shape == (5, outputs)
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_every_head_drops_in_training_only(name: str, u: Tensor, v: Tensor) -> None:
+    head = HEADS[name](HIDDEN, outputs=1, dropout=0.5)  # type: ignore[call-arg]
+    inputs = (u, v) if name in SIAMESE_HEADS else (u,)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        assert not torch.equal(head(*inputs), head(*inputs))
+    head.eval()
+    assert torch.equal(head(*inputs), head(*inputs))
+
+
+def test_the_siamese_heads_are_those_that_take_two_vectors(u: Tensor) -> None:
+    def takes_one(head: nn.Module) -> bool:
+        try:
+            head(u)
+        except TypeError:
+            return False
+        return True
+
+    alone = {name for name in HEADS if takes_one(HEADS[name](HIDDEN, outputs=1, dropout=0.0))}  # type: ignore[call-arg]
+    assert set(HEADS) - alone == set(SIAMESE_HEADS)

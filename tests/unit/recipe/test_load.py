@@ -1,0 +1,338 @@
+"""Reading recipes: TOML, --set, the catalog's defaults, errors with their places, and writing them again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.errors import RecipeError
+from palbert.recipe import load
+from palbert.recipe.load import dump_recipe, find_recipe, list_recipes, load_recipe, make_recipe
+from palbert.tasks.catalog import CATALOG, HUB_SOURCES, SAMPLES
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted([*load.BUILTIN_FOLDER.glob("*.toml"), *(ROOT / "recipes").rglob("*.toml")])
+SST = {"data": "samples", "tasks": ["sst"]}
+
+
+def refusal(values: dict[str, Any]) -> list[str]:
+    """Return the lines that a recipe is refused with."""
+    with pytest.raises(RecipeError) as caught:
+        make_recipe(values, name="my.toml")
+    return str(caught.value).splitlines()
+
+
+def write(folder: Path, text: str, name: str = "my.toml") -> Path:
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
+@pytest.fixture
+def own_data(tmp_path: Path) -> Path:
+    """Make a folder with small files of several kinds."""
+    for name in ("train.csv", "dev.csv", "more.tsv"):
+        (tmp_path / name).write_text("a,b,score\nx,y,1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_recipe_loads(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if path.parent != load.BUILTIN_FOLDER:  # its data may be elsewhere
+        monkeypatch.setenv("PALBERT_DATA", str(tmp_path))
+        monkeypatch.setattr(load, "_missing_files", lambda recipe: [])
+    recipe = load_recipe(path)
+    assert recipe.tasks
+    assert recipe.description
+
+
+def test_the_demo_loads_by_name() -> None:
+    recipe = load_recipe("demo")
+    assert list(recipe.tasks) == list(SAMPLES)
+    assert recipe == load_recipe(load.BUILTIN_FOLDER / "demo.toml")
+    assert all(Path(source.path).is_file() for task in recipe.tasks.values() for source in (*task.train, *task.dev))
+
+
+def test_the_list_holds_built_in_recipes_and_those_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipes").mkdir()
+    write(tmp_path / "recipes", 'description = "Mine."', "mine.toml")
+    write(tmp_path / "recipes", "= broken", "broken.toml")
+    listed = dict(list_recipes())
+    assert listed["demo"] == load_recipe("demo").description
+    assert listed["recipes/mine.toml"] == "Mine."
+    assert listed["recipes/broken.toml"].startswith("not valid TOML")
+
+
+def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(RecipeError, match=r"No recipe file 'dmeo'.*Did you mean 'demo'\?"):
+        find_recipe("dmeo")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"sead": 1}, "my.toml: sead: unknown key. Known: "),
+        ({"training": {"epoch": 1}}, "my.toml: training.epoch: unknown key. Known: "),
+        ({"tasks": {"sst": {"wieght": 2}}}, "my.toml: tasks.sst.wieght: unknown key. Known: "),
+        ({"tasks": {"sst": {"train": {"path": "a.csv", "txt": "b"}}}}, "my.toml: tasks.sst.train.0.txt: unknown key. "),
+        ({"provenance": {"version": {}}}, "my.toml: provenance.version: unknown key. Known: "),
+    ],
+)
+def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(change: dict[str, Any], line: str) -> None:
+    (told,) = refusal({**SST, **change})
+    assert told.startswith(line)
+    nearest = {"sead": "seed", "epoch": "epochs", "wieght": "weight", "txt": "text", "version": "versions"}
+    assert told.endswith(f"Did you mean '{nearest[line.split(': ')[1].split('.')[-1]]}'?")
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "found"),
+    [
+        ({"seed": "one"}, "seed", "'one'"),
+        ({"seed": -1}, "seed", "-1"),
+        ({"training": {"epochs": 2.5}}, "training.epochs", "2.5"),
+        ({"training": {"epochs": 0}}, "training.epochs", "0"),
+        ({"training": {"clip": 0}}, "training.clip", "0"),
+        ({"optimizer": {"learning_rate": "fast"}}, "optimizer.learning_rate", "'fast'"),
+        ({"optimizer": {"learning_rate": -1e-5}}, "optimizer.learning_rate", "-1e-05"),
+        ({"encoder": {"dropout": 1.0}}, "encoder.dropout", "1.0"),
+        ({"run": {"device": "gpu"}}, "run.device", "'gpu'"),
+        ({"run": {"precision": "fp16"}}, "run.precision", "'fp16'"),
+        ({"overall": "median"}, "overall", "'median'"),
+        ({"tasks": {"sst": {"max_length": 1}}}, "tasks.sst.max_length", "1"),
+        ({"tasks": {"sst": {"labels": 4}}}, "tasks.sst.labels", "4"),
+        ({"tasks": {"sst": 3}}, "tasks.sst", "3"),
+        ({"tasks": 3}, "tasks", "3"),
+        ({"data": 3}, "data", "3"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_place_and_what_was_found(
+    change: dict[str, Any], place: str, found: str
+) -> None:
+    told = refusal({**SST, **change})
+    assert told[0].startswith(f"my.toml: {place}: ")
+    assert told[0].endswith(f", found {found}.")
+
+
+@pytest.mark.parametrize("name", ["int", "train"])
+def test_a_task_keeps_its_name_in_the_place_even_if_it_is_an_odd_one(name: str) -> None:
+    own = {"kind": "single", "target": "number", "text": "a", "wieght": 1}
+    (told,) = refusal({"tasks": {name: own}})
+    assert told.startswith(f"my.toml: tasks.{name}.wieght: unknown key.")
+    assert told.endswith("Did you mean 'weight'?")
+
+
+def test_all_errors_are_told_at_once() -> None:
+    told = refusal(
+        {
+            "sede": 1,
+            "data": "samples",
+            "training": {"epochs": "many", "sampler": "aneald"},
+            "tasks": {"sst": {"head": "cosine"}, "own": {"target": "number"}},
+        }
+    )
+    places = {line.split(": ")[1] for line in told}
+    assert places == {"sede", "training.epochs", "training.sampler", "tasks.sst", "tasks.own.kind", "tasks.own.text"}
+    assert len(told) == len(places)
+
+
+def test_a_missing_setting_is_refused_with_what_it_means() -> None:
+    told = refusal({"tasks": {"own": {"target": "number", "text": "a"}}})
+    assert told == ["my.toml: tasks.own.kind: missing. One sentence, or two."]
+    assert refusal({}) == [
+        "my.toml: tasks: missing. The tasks by name; a name from the catalog brings its settings along."
+    ]
+    assert refusal({"tasks": []})[0].startswith("my.toml: tasks: ")
+
+
+@pytest.mark.parametrize("tasks", [["sst-2"], {"sst-2": {}}], ids=["list", "table"])
+def test_an_unknown_task_is_refused_with_the_nearest_name(tasks: Any) -> None:
+    (told,) = refusal({"data": "samples", "tasks": tasks})
+    assert told.startswith(f"my.toml: tasks.sst-2: unknown task. Known: {', '.join(sorted(CATALOG))}.")
+    assert "Did you mean 'sst'?" in told
+
+
+def test_two_tasks_of_one_name_in_a_list_are_refused() -> None:
+    with pytest.raises(RecipeError, match="two tasks of one name: sst"):
+        make_recipe({"data": "samples", "tasks": ["sst", "sts", "sst"]})
+
+
+def test_two_tables_of_one_name_are_refused_with_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 'data = "samples"\n[tasks.sst]\n[tasks.sts]\n[tasks.sst]\n')
+    with pytest.raises(RecipeError, match=r"my\.toml: not valid TOML: .*sst"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize("content", [b"seed = ", b"seed = '\xff'"], ids=["syntax", "not UTF-8"])
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "my.toml").write_bytes(content)
+    with pytest.raises(RecipeError, match=r"my\.toml: not valid TOML"):
+        load_recipe(tmp_path / "my.toml")
+
+
+def test_missing_files_are_all_named(tmp_path: Path) -> None:
+    told = refusal({"data": str(tmp_path), "tasks": ["sst", "sts"]})
+    assert [line.split(": ")[1] for line in told] == [
+        "tasks.sst.train",
+        "tasks.sst.dev",
+        "tasks.sts.train",
+        "tasks.sts.dev",
+    ]
+    assert told[0].endswith(f"no such file: {tmp_path / 'ids-sst-train.csv'}")
+
+
+def test_a_task_without_files_is_refused_with_what_to_set() -> None:
+    told = refusal({"tasks": ["sst"]})
+    assert [line.split(": ")[1] for line in told] == ["tasks.sst.train", "tasks.sst.dev"]
+    assert all("no file given" in line and 'data = "samples"' in line for line in told)
+
+
+def test_hub_data_needs_no_files() -> None:
+    recipe = make_recipe({"data": "hub", "tasks": sorted(HUB_SOURCES)})
+    assert all(task.train[0].path.startswith("hf:") for task in recipe.tasks.values())
+
+
+def test_relative_files_start_at_the_recipe(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[tasks.own]\nkind = "single"\ntarget = "number"\ntext = "a"\ntrain = "train.csv"\ndev = "./dev.csv"\n'
+    monkeypatch.chdir("/")
+    task = load_recipe(write(own_data, text)).tasks["own"]
+    assert (task.train[0].path, task.dev[0].path) == (str(own_data / "train.csv"), str(own_data / "dev.csv"))
+
+
+def test_relative_files_start_at_the_data_folder(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_DATA", str(own_data))
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "dev.csv"}
+    recipe = make_recipe({"data": "$MY_DATA", "tasks": {"own": own}}, folder=Path("/"))
+    assert recipe.tasks["own"].dev[0].path == str(own_data / "dev.csv")
+
+
+def test_an_unset_variable_in_a_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_DATA", raising=False)
+    with pytest.raises(RecipeError, match=r"'\$MY_DATA'.*not set"):
+        make_recipe({"data": "$MY_DATA", "tasks": ["sst"]})
+
+
+def test_the_courses_test_files_are_taken_where_they_are(tmp_path: Path) -> None:
+    for name in ("ids-sst-train.csv", "ids-sst-dev.csv"):
+        (tmp_path / name).touch()
+    assert make_recipe({"data": str(tmp_path), "tasks": ["sst"]}).tasks["sst"].test == ()
+    (tmp_path / "ids-sst-test-student.csv").touch()
+    (source,) = make_recipe({"data": str(tmp_path), "tasks": ["sst"]}).tasks["sst"].test
+    assert source.path == str(tmp_path / "ids-sst-test-student.csv")
+
+
+def test_a_recipes_own_settings_stand_above_the_catalogs() -> None:
+    recipe = make_recipe({"data": "samples", "tasks": {"sst": {"pooling": "mean", "max_length": 9}}})
+    assert (recipe.tasks["sst"].pooling, recipe.tasks["sst"].max_length) == ("mean", 9)
+    assert recipe.tasks["sst"].classes == CATALOG["sst"]["classes"]
+
+
+@pytest.mark.parametrize(
+    ("override", "place", "value"),
+    [
+        ("seed=7", ("seed",), 7),
+        ("training.epochs=5", ("training", "epochs"), 5),
+        (" training.epochs = 5 ", ("training", "epochs"), 5),
+        ("training.clip=inf", ("training", "clip"), math.inf),
+        ("optimizer.learning_rate=1e-4", ("optimizer", "learning_rate"), 1e-4),
+        ("optimizer.betas=[0.8, 0.9]", ("optimizer", "betas"), (0.8, 0.9)),
+        ("run.tensorboard=false", ("run", "tensorboard"), False),
+        ("run.device=cpu", ("run", "device"), "cpu"),
+        ("encoder=bert-base-uncased", ("encoder", "name"), "bert-base-uncased"),
+        ('encoder="bert-base-uncased"', ("encoder", "name"), "bert-base-uncased"),
+        ("encoder.name=/models/a=b", ("encoder", "name"), "/models/a=b"),
+        ("encoder.frozen=true", ("encoder", "frozen"), True),
+        ("description=two words, and more", ("description",), "two words, and more"),
+        ("training.sampler=proportional", ("training", "sampler", "name"), "proportional"),
+        ("training.sampler.decay=0.5", ("training", "sampler", "decay"), 0.5),
+        ("tasks.sst.weight=0.5", ("tasks", "sst", "weight"), 0.5),
+        ('tasks.sst.head={name="mlp", width=3}', ("tasks", "sst", "head", "width"), 3),
+        ("tasks.sst.labels.neutral=drop", ("tasks", "sst", "labels", "neutral"), "drop"),
+    ],
+)
+def test_set_changes_one_value(tmp_path: Path, override: str, place: tuple[str, ...], value: object) -> None:
+    path = write(
+        tmp_path, 'data = "samples"\nencoder = "minilm"\n[tasks.sst]\n[training]\nsampler = "annealed"\nepochs = 2\n'
+    )
+    found: Any = load_recipe(path, overrides=[override])
+    for part in place:
+        found = found[part] if isinstance(found, dict) else getattr(found, part)
+    assert found == value
+
+
+def test_set_onto_an_encoders_name_keeps_the_name(tmp_path: Path) -> None:
+    path = write(tmp_path, 'data = "samples"\nencoder = "minilm"\n[tasks.sst]\n')
+    recipe = load_recipe(path, overrides=["encoder.dropout=0.3"])
+    assert (recipe.encoder.name, recipe.encoder.dropout) == ("minilm", 0.3)
+
+
+def test_of_two_overrides_the_later_wins() -> None:
+    assert load_recipe("demo", overrides=["seed=1", "seed=2"]).seed == 2
+
+
+@pytest.mark.parametrize("override", ["seed", "=3", " = 3"])
+def test_set_without_key_or_value_is_refused(override: str) -> None:
+    with pytest.raises(RecipeError, match="expected key=value"):
+        load_recipe("demo", overrides=[override])
+
+
+def test_set_below_a_plain_value_is_refused() -> None:
+    with pytest.raises(RecipeError, match="'seed' is not a table"):
+        load_recipe("demo", overrides=["seed.more=1"])
+
+
+def test_set_of_an_unknown_key_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(RecipeError, match=r"training\.epoch: unknown key.*Did you mean 'epochs'\?"):
+        load_recipe("demo", overrides=["training.epoch=1"])
+
+
+OWN = {
+    "kind": "pair",
+    "target": "number",
+    "range": [-1, 1],
+    "text": ["a", "b"],
+    "label": "score",
+    "id": "row",
+    "train": ["train.csv", {"path": "more.tsv", "text": ["x", "y"], "label": "z", "labels": "x0.25", "quoting": "on"}],
+    "dev": "dev.csv",
+    "labels": {"yes": 1, "no": -1, "neither": 0.5, "?": "drop", "with space": 0, 'quote"d': 0, "ünï": 0},
+    "pair_input": "siamese",
+    "head": {"name": "cosine", "scale": 2.0},
+    "loss": "my_module:Huber",
+    "weight": 0.5,
+    "batch_size": 4,
+}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        SST,
+        {"data": "samples", "tasks": sorted(SAMPLES)},
+        {"data": "hub", "tasks": ["snli", "quora"]},
+        {"tasks": {"own": OWN}},
+        {"data": "samples", "tasks": {"sst": {}, "sts": {"range": None, "labels": "×0.5"}}},
+        {**SST, "training": {"clip": math.inf, "sampler": {"name": "annealed", "decay": 0.5}}},
+        {**SST, "training": {"steps_per_epoch": 3, "gradients": "my.gradients:Mine"}},
+        {**SST, "optimizer": {"schedule": {"name": "stlr", "warmup": 0.2}, "head_learning_rate": 1e-3}},
+        {**SST, "encoder": {"name": "a/b@main", "dropout": 0.0}, "description": 'a "quoted" line\n and 中文'},
+        {**SST, "provenance": {"versions": {"torch": "2"}, "data_sha256": {"/a b/c.csv": "0f"}}},
+    ],
+    ids=["sst", "samples", "hub", "own", "nothing", "clip", "steps", "rates", "encoder", "provenance"],
+)
+def test_a_recipe_written_and_read_again_is_the_same(own_data: Path, values: dict[str, Any]) -> None:
+    recipe = make_recipe(values, folder=own_data)
+    elsewhere = own_data / "elsewhere"
+    elsewhere.mkdir()
+    assert load_recipe(write(elsewhere, dump_recipe(recipe))) == recipe
+
+
+def test_a_written_recipe_holds_every_default() -> None:
+    text = dump_recipe(make_recipe(SST))
+    for line in ("epochs = 3", "weight_decay = 0.01", 'pooling = "cls"', 'loss = "cross-entropy"', 'device = "auto"'):
+        assert line in text.splitlines()

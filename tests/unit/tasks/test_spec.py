@@ -1,0 +1,153 @@
+"""Task, Source and Component: what they fill in, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from palbert.tasks.choices import Component, component, one_of
+from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, SIAMESE_HEADS, Source, Task
+
+SINGLE: dict[str, Any] = {"name": "t", "kind": "single", "target": "number", "text": "a"}
+PAIR: dict[str, Any] = {"name": "t", "kind": "pair", "target": "number", "text": ["a", "b"]}
+SIAMESE: dict[str, Any] = {**PAIR, "pair_input": "siamese", "head": "cosine"}
+
+
+def reasons(**values: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        Task.model_validate(values)
+    return "\n".join(finding["msg"] for finding in caught.value.errors())
+
+
+@pytest.mark.parametrize("values", [SINGLE, PAIR, SIAMESE], ids=["single", "pair", "siamese"])
+def test_a_task_without_contradictions_is_accepted(values: dict[str, Any]) -> None:
+    task = Task.model_validate(values)
+    assert task.loss == LOSS_OF_TARGET["number"]
+    assert task.metrics == METRICS_OF_TARGET["number"]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({**SINGLE, "text": ["a", "b"]}, "a single task needs 1 text column, found 2: a, b"),
+        ({**SINGLE, "text": []}, "a single task needs 1 text column, found 0: none"),
+        ({**PAIR, "text": "a"}, "a pair task needs 2 text columns, found 1: a"),
+        ({**SINGLE, "target": "classes"}, "needs two or more names"),
+        ({**SINGLE, "target": "classes", "classes": ["only"]}, "needs two or more names"),
+        ({**SINGLE, "target": "binary", "classes": ["a", "b", "c"]}, "a binary task has two classes, found 3"),
+        ({**SINGLE, "target": "classes", "classes": ["a", "b", "a"]}, "a class is named twice"),
+        ({**SINGLE, "loss": "cross-entropy"}, "loss 'cross-entropy' does not fit target 'number', which takes 'mse'"),
+        ({**PAIR, "head": "concat"}, "head 'concat' compares two vectors"),
+        ({**PAIR, "head": "concat-difference"}, "head 'concat-difference' compares two vectors"),
+        ({**SINGLE, "head": "cosine", "pair_input": "siamese"}, "head 'cosine' compares two vectors"),
+        ({**SIAMESE, "head": "linear"}, "head 'linear' takes one vector"),
+        ({**SIAMESE, "head": "mlp"}, "head 'mlp' takes one vector"),
+        ({**SIAMESE, "target": "binary"}, "head 'cosine' predicts a number; the target is binary"),
+        ({**SINGLE, "range": [5, 0]}, "range must go from low to high, found [5.0, 0.0]"),
+        ({**SINGLE, "range": [1, 1]}, "range must go from low to high"),
+        ({**SINGLE, "metrics": []}, "metrics must name at least one metric"),
+    ],
+)
+def test_a_contradiction_is_refused_with_its_reason(values: dict[str, Any], reason: str) -> None:
+    assert reason in reasons(**values)
+
+
+def test_all_contradictions_of_a_task_are_told_at_once() -> None:
+    told = reasons(**{**PAIR, "text": "a", "head": "concat", "loss": "cross-entropy", "range": [1, 0]})
+    for reason in ("2 text columns", "compares two vectors", "does not fit target", "from low to high"):
+        assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "with space"),
+        ("name", "../up"),
+        ("name", ""),
+        ("kind", "triple"),
+        ("target", "words"),
+        ("max_length", 2),
+        ("batch_size", 0),
+        ("dropout", 1.0),
+        ("weight", -1),
+        ("quoting", "maybe"),
+        ("labels", "x"),
+        ("labels", "y4"),
+        ("pooling", "max"),
+        ("head", "cosin"),
+        ("unknown", 1),
+    ],
+)
+def test_a_value_outside_a_field_is_refused(field: str, value: object) -> None:
+    assert reasons(**{**SINGLE, field: value})
+
+
+def test_a_near_miss_of_a_head_is_suggested() -> None:
+    assert "Did you mean 'cosine'?" in reasons(**{**SIAMESE, "head": "cosin"})
+
+
+@pytest.mark.parametrize("target", sorted(LOSS_OF_TARGET))
+def test_the_target_decides_loss_metrics_and_width(target: str) -> None:
+    values = {**SINGLE, "target": target}
+    if target == "classes":
+        values["classes"] = ["a", "b", "c"]
+    task = Task.model_validate(values)
+    assert (task.loss, task.metrics) == (LOSS_OF_TARGET[target], METRICS_OF_TARGET[target])
+    assert task.metric == METRICS_OF_TARGET[target][0]
+    assert task.outputs == (3 if target == "classes" else 1)
+
+
+def test_a_binary_task_has_no_and_yes_unless_named() -> None:
+    assert Task.model_validate({**SINGLE, "target": "binary"}).classes == ("no", "yes")
+    assert Task.model_validate({**SINGLE, "target": "binary", "classes": ["a", "b"]}).classes == ("a", "b")
+
+
+@pytest.mark.parametrize("head", SIAMESE_HEADS)
+def test_a_siamese_pair_takes_every_head_for_two_vectors(head: str) -> None:
+    assert Task.model_validate({**SIAMESE, "head": head}).siamese
+
+
+def test_a_single_task_is_never_siamese() -> None:
+    assert not Task.model_validate({**SINGLE, "pair_input": "siamese"}).siamese
+
+
+def test_one_file_stands_for_a_list_of_one() -> None:
+    written_out = Task.model_validate({**SINGLE, "train": [{"path": "a.csv"}], "dev": [{"path": "b.csv"}]})
+    assert Task.model_validate({**SINGLE, "train": "a.csv", "dev": {"path": "b.csv"}}) == written_out
+    assert written_out.train == (Source(path="a.csv"),)
+
+
+def test_an_own_class_may_stand_for_loss_pooling_and_head() -> None:
+    task = Task.model_validate({**SINGLE, "loss": "my.losses:Huber", "pooling": "m:Max", "head": "my_heads:Deep"})
+    assert (task.loss, task.pooling, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
+
+
+def test_a_task_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Task.model_validate(SINGLE).weight = 2.0  # type: ignore[misc]
+
+
+def test_a_component_keeps_its_options_apart_from_its_name() -> None:
+    written = Component.model_validate({"name": "mlp", "width": 3, "deep": True})
+    assert (written.name, written.options) == ("mlp", {"width": 3, "deep": True})
+    assert Component.model_validate("mlp") == Component(name="mlp")
+    assert Component(name="mlp").options == {}
+
+
+@pytest.mark.parametrize("name", ["module:Class", "package.module:Class", "_m:_C"])
+def test_a_component_may_be_an_own_class(name: str) -> None:
+    choice = TypeAdapter(component("known"))
+    assert choice.validate_python({"name": name, "depth": 2}).options == {"depth": 2}
+
+
+@pytest.mark.parametrize("name", ["knowm", "module:", ":Class", "a b:C", "module:Class:more", "1module:Class"])
+def test_a_component_of_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="unknown name"):
+        TypeAdapter(component("known")).validate_python(name)
+
+
+def test_one_of_lists_what_is_known() -> None:
+    with pytest.raises(Exception, match=r"unknown name 'thre'\. Known: one, three, two\. Did you mean 'three'\?"):
+        one_of("one", "two", "three").func("thre")  # type: ignore[call-arg]

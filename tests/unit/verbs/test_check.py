@@ -1,0 +1,140 @@
+"""palbert data check: what it counts in a data set made to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palbert.verbs.check import check_data
+
+Cli = Callable[..., Any]
+
+TRAIN = """message,tone
+the soup was great,kind
+The  soup was GREAT,kind
+the soup was great,rude
+you fool,rude
+,rude
+go away now,
+no idea,unsure
+one two three four five six seven eight nine ten,neutral
+thanks,kind
+"""
+# In train as well: the first two rows; one row is empty, one comes twice.
+DEV = """message,tone
+THE SOUP was great,kind
+you fool,rude
+something new,neutral
+something new,neutral
+ ,kind
+"""
+PAIRS_TRAIN = "left\tright\tscore\na b\tc d\t1\nc d\ta b\t1\ne\tf\t2.5\n"
+PAIRS_DEV = "left\tright\tscore\nc  D\ta B\t4\ng\th i j k l m n\t3\n"
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, tiny_encoder: Path, write_recipe: Callable[..., Path]) -> Path:
+    for name, text in {"tone-train.csv": TRAIN, "tone-dev.csv": DEV}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    for name, text in {"alike-train.tsv": PAIRS_TRAIN, "alike-dev.tsv": PAIRS_DEV}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    tone = {
+        "kind": "single",
+        "target": "classes",
+        "classes": ["rude", "neutral", "kind"],
+        "text": "message",
+        "label": "tone",
+        "labels": {"rude": "rude", "neutral": "neutral", "kind": "kind", "unsure": "drop"},
+        "max_length": 8,
+        "train": "tone-train.csv",
+        "dev": "tone-dev.csv",
+    }
+    alike = {
+        "kind": "pair",
+        "target": "number",
+        "range": [0.0, 5.0],
+        "text": ["left", "right"],
+        "label": "score",
+        "max_length": 10,
+        "train": "alike-train.tsv",
+        "dev": "alike-dev.tsv",
+    }
+    return write_recipe({"encoder": {"name": str(tiny_encoder)}, "tasks": {"tone": tone, "alike": alike}})
+
+
+def test_every_split_is_counted_right(recipe: Path) -> None:
+    found = {(item.task, item.split): item for item in check_data(recipe)}
+    assert list(found) == [("tone", "train"), ("tone", "dev"), ("alike", "train"), ("alike", "dev")]
+    counted = {key: (item.rows, item.empty, item.dropped, item.duplicates, item.leaked, item.truncated)
+               for key, item in found.items()}  # fmt: skip
+    assert counted == {
+        ("tone", "train"): (6, 2, 1, 2, 0, 1),
+        ("tone", "dev"): (4, 1, 0, 1, 2, 0),
+        ("alike", "train"): (3, 0, 0, 1, 0, 0),
+        ("alike", "dev"): (2, 0, 0, 0, 1, 1),
+    }
+
+
+def test_labels_and_lengths_are_those_of_the_usable_rows(recipe: Path) -> None:
+    train, dev, _, pairs = check_data(recipe)
+    assert train.labels.tolist() == [2, 2, 0, 0, 1, 2]
+    assert dev.labels.tolist() == [2, 0, 1, 1]
+    # Words and two special tokens, before the cut.
+    assert train.lengths.tolist() == [6, 6, 6, 4, 12, 3]
+    assert pairs.lengths.tolist() == [7, 11]
+    np.testing.assert_array_equal(pairs.labels, np.array([4, 3], dtype=np.float32))
+
+
+def test_findings_are_shown_by_example(recipe: Path) -> None:
+    train, dev, *_ = check_data(recipe)
+    assert any(line.startswith("Twice with different labels: tone train") for line in train.examples)
+    assert sum(line.startswith("Twice: tone train") for line in train.examples) == 2
+    assert [line for line in dev.examples if line.startswith("In train too")] == [
+        "In train too: tone dev 0: THE SOUP was great",
+        "In train too: tone dev 1: you fool",
+    ]
+
+
+def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Path, cli: Cli) -> None:
+    page = tmp_path / "pages" / "data.html"
+    result = cli("data", "check", recipe, "--out", page)
+    assert result.code == 0
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[0] == "task split rows labels tokens mean / max cut empty twice in train".split()
+    shares = {(row[0], row[1]): row[2:] for row in rows[1:5]}
+    assert shares[("tone", "train")] == "6 33% / 17% / 50% 6 / 12 1 2 2 0".split()
+    assert shares[("tone", "dev")] == "4 25% / 50% / 25% 4 / 6 0 1 1 2".split()
+    assert shares[("alike", "train")] == "3 1 … 2.5, mean 1.50 6 / 7 0 0 1 0".split()
+    assert shares[("alike", "dev")] == "2 3 … 4, mean 3.50 9 / 11 1 0 0 1".split()
+    assert f"Plots: {page}" in result.out
+    text = page.read_text("utf-8")
+    assert "<svg" in text and "Twice with different labels" in text and "THE SOUP was great" in text
+    assert 'src="' not in text
+
+
+def test_the_page_goes_beside_the_user_unless_told_otherwise(
+    recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert cli("data", "check", recipe).code == 0
+    assert [path.name for path in here.iterdir()] == ["data-mine.html"]
+
+
+def test_clean_data_has_nothing_to_report(tiny_recipe: dict[str, Any], write_recipe: Callable[..., Path]) -> None:
+    for item in check_data(write_recipe(tiny_recipe)):
+        assert (item.empty, item.duplicates, item.leaked, item.problems) == (0, 0, 0, [])
+
+
+def test_a_label_outside_the_map_is_an_error_with_its_place(recipe: Path, tmp_path: Path, cli: Cli) -> None:
+    with (tmp_path / "tone-dev.csv").open("a") as stream:
+        stream.write("what,furious\n")
+    result = cli("data", "check", recipe, "--out", tmp_path / "data.html")
+    assert result.code == 2
+    assert f'{tmp_path / "tone-dev.csv"}, line 7: expected one of' in result.err and 'found "furious"' in result.err
+    assert not (tmp_path / "data.html").exists()

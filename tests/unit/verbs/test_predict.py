@@ -1,0 +1,160 @@
+"""palbert.load(run).predict: shapes, lengths, order, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import palbert
+from palbert.errors import CheckpointError, DataError
+
+WORDS = "the movie plot soup guitar rain quiet dull phone dentist never again and or with a of".split()
+
+
+@pytest.fixture(scope="module")
+def model(trained: Path) -> palbert.Predictor:
+    return palbert.load(trained)
+
+
+def sentences(lengths: list[int], seed: int = 0) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=length)) for length in lengths]
+
+
+def test_a_pair_task_answers_with_a_number_in_its_range(model: palbert.Predictor) -> None:
+    [prediction] = model.predict("sts", [("A man plays a guitar.", "Someone makes music.")])
+    assert isinstance(prediction.answer, float) and 0 <= prediction.answer <= 5
+    assert prediction.probabilities is None
+    assert prediction.as_dict() == {"prediction": prediction.answer}
+
+
+def test_a_class_task_answers_with_its_likeliest_class(model: palbert.Predictor) -> None:
+    for prediction in model.predict("sst", sentences([3, 8, 20])):
+        assert prediction.probabilities is not None
+        assert list(prediction.probabilities) == list(model.tasks["sst"].classes)
+        assert sum(prediction.probabilities.values()) == pytest.approx(1)
+        assert prediction.answer == max(prediction.probabilities, key=prediction.probabilities.__getitem__)
+
+
+def test_texts_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Predictor) -> None:
+    texts = sentences([1, 60, 2, 300, 0, 17, 120, 5, 44, 3])
+    together = model.predict("sst", texts)
+    for text, prediction in zip(texts, together, strict=True):
+        [alone] = model.predict("sst", [text])
+        assert prediction.answer == alone.answer
+        assert prediction.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+    assert len({round(prediction.probabilities["neutral"], 4) for prediction in together}) > 5
+
+
+@pytest.mark.parametrize("task", ["sts", "quora"])
+def test_pairs_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Predictor, task: str) -> None:
+    pairs = list(zip(sentences([1, 90, 4, 200, 7], 1), sentences([70, 2, 4, 200, 1], 2), strict=True))
+    together = model.predict(task, pairs)
+    for pair, prediction in zip(pairs, together, strict=True):
+        [alone] = model.predict(task, [pair])
+        if prediction.probabilities is None:
+            assert prediction.answer == pytest.approx(alone.answer, abs=1e-4)
+        else:
+            assert prediction.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+
+
+def test_answers_keep_their_order_when_a_call_takes_several_batches(
+    model: palbert.Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = sentences([random.Random(3).randint(1, 40) + i % 7 for i in range(60)])
+    whole = model.predict("sst", texts)
+    monkeypatch.setattr("palbert.evaluation.evaluator.TOKENS_PER_BATCH", {"cpu": 64})
+    cut = model.predict("sst", texts)
+    for first, second in zip(whole, cut, strict=True):
+        assert first.probabilities == pytest.approx(second.probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "🎸🔥 👩‍👩‍👧", "नमस्ते 你好 مرحبا", "\x00\x01\u200b\ufeff", "a\nb\tc\r\n"])
+def test_odd_texts_are_answered(model: palbert.Predictor, text: str) -> None:
+    [single] = model.predict("sst", [text])
+    assert sum((single.probabilities or {}).values()) == pytest.approx(1)
+    for task in ("sts", "quora"):
+        for pair in ((text, "A man plays a guitar."), ("A man plays a guitar.", text), (text, text)):
+            [prediction] = model.predict(task, [pair])
+            shares = prediction.probabilities or {"number": prediction.answer}
+            assert all(math.isfinite(share) for share in shares.values())
+
+
+def test_a_text_of_ten_thousand_characters_is_cut_and_the_user_is_told(
+    model: palbert.Predictor, caplog: pytest.LogCaptureFixture
+) -> None:
+    [word] = sentences([1])
+    long = " ".join([word] * 10_000)[:10_000]
+    with caplog.at_level(logging.WARNING, logger="palbert"):
+        [prediction] = model.predict("sst", [long])
+    assert "1 of 1 rows were longer than 128 tokens" in caplog.text
+    room = model.tasks["sst"].max_length - 2
+    [cut] = model.predict("sst", [" ".join([word] * room)])
+    assert prediction.probabilities == pytest.approx(cut.probabilities, abs=1e-6)
+
+
+def test_no_texts_give_no_answers(model: palbert.Predictor) -> None:
+    assert model.predict("sst", []) == []
+    assert model.predict("sts", []) == []
+
+
+def test_arrays_of_texts_are_lists_too(model: palbert.Predictor) -> None:
+    texts = sentences([4, 9])
+    assert model.predict("sst", np.array(texts, dtype=object)) == model.predict("sst", texts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task", "texts", "says"),
+    [
+        ("sst", "one text", "takes a list"),
+        ("sst", [("a", "b")], "a text per row; row 0 is ('a', 'b')"),
+        ("sst", ["fine", None], "a text per row; row 1 is None"),
+        ("sst", [3], "a text per row; row 0 is 3"),
+        ("sst", [b"bytes"], "a text per row; row 0 is b'bytes'"),
+        ("sts", ["alone"], "a pair of texts per row; row 0 is 'alone'"),
+        ("sts", [("a", "b", "c")], "a pair of texts per row; row 0 is ('a', 'b', 'c')"),
+        ("sts", [("a", "b"), ("a", None)], "a pair of texts per row; row 1 is ('a', None)"),
+        ("sts", [{"a": 1, "b": 2}], "a pair of texts per row; row 0 is {'a': 1, 'b': 2}"),
+    ],
+)
+def test_rows_of_the_wrong_shape_are_refused(model: palbert.Predictor, task: str, texts: object, says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        model.predict(task, texts)  # type: ignore[arg-type]
+    assert f"Task '{task}'" in str(caught.value) and says in str(caught.value)
+
+
+def test_text_that_is_not_unicode_is_refused(model: palbert.Predictor) -> None:
+    with pytest.raises(DataError, match="not valid Unicode"):
+        model.predict("sst", ["fine", "half \ud83d of a character"])
+
+
+def test_an_unknown_task_is_answered_with_the_nearest_name(model: palbert.Predictor) -> None:
+    with pytest.raises(DataError) as caught:
+        model.predict("qora", ["a"])
+    assert str(caught.value) == "Unknown task 'qora'. Known: quora, sst, sts. Did you mean 'quora'?"
+
+
+def test_a_checkpoint_is_chosen_by_name(trained: Path) -> None:
+    texts = sentences([5, 12])
+    best = palbert.load(trained).predict("sst", texts)
+    assert palbert.load(trained, checkpoint="best").predict("sst", texts) == best
+    assert palbert.load(trained / "checkpoints" / "best").predict("sst", texts) == best
+    assert palbert.load(trained, checkpoint="best-sts").predict("sst", texts) != best
+
+
+def test_an_unknown_checkpoint_is_refused_with_those_there_are(trained: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        palbert.load(trained, checkpoint="bets")
+    assert str(caught.value) == f"{trained}: no checkpoint 'bets'. There are: best, best-quora, best-sst, best-sts, last."
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"nowhere: no such folder\. Give the folder of a run\."):
+        palbert.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        palbert.load(tmp_path)

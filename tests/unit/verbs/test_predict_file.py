@@ -1,0 +1,306 @@
+"""palbert predict --input --output: every kind of file, in order, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import palbert
+
+Cli = Callable[..., Any]
+Rows = list[dict[str, Any]]
+
+KINDS = ["csv", "tsv", "jsonl", "parquet"]
+TEXTS = [
+    "A quiet little triumph.",
+    'He said "no", then left; she said "why?"',
+    "Comma, semicolon; and an apostrophe's mark",
+    "🎸 the guitar was great 🔥",
+    "नमस्ते, 你好",
+    "  spaces around  ",
+    "The plot is dull and the phone never rings.",
+    "'quoted'",
+    '"starts with a quote',
+] + [f"sentence number {number} of many, with {'rain ' * (number % 9)}" for number in range(15)]
+ROWS: Rows = [
+    {"key": f"r{number}", "sentence": text, "note": "" if number % 5 == 0 else f"n,{number}"}
+    for number, text in enumerate(TEXTS)
+]
+
+
+def write(path: Path, rows: Rows) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    elif path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".tsv":
+        lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+        path.write_text("".join("\t".join(line) + "\n" for line in lines), "utf-8")
+    else:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+def read(path: Path) -> Rows:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_table(path).to_pylist()
+    if path.suffix == ".tsv":
+        lines = [line.split("\t") for line in path.read_text("utf-8").removesuffix("\n").split("\n")]
+        return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Path) -> list[palbert.Prediction]:
+    answers = palbert.load(trained).predict("sst", TEXTS)
+    assert len({answer.answer for answer in answers}) > 1, "the shared run answers all the same"
+    return answers
+
+
+@pytest.mark.parametrize("target", KINDS)
+@pytest.mark.parametrize("source", KINDS)
+def test_every_kind_of_file_gives_the_same_answers_and_keeps_the_columns(
+    source: str, target: str, trained: Path, tmp_path: Path, cli: Cli, expected: list[palbert.Prediction]
+) -> None:
+    given, out = write(tmp_path / f"in.{source}", ROWS), tmp_path / f"out.{target}"
+    result = cli("predict", trained, "--task", "sst", "--input", given, "--output", out)
+    assert (result.code, result.out) == (0, "")
+    assert f"{len(ROWS)} rows written to {out}" in result.err
+    rows = read(out)
+    classes = list(expected[0].probabilities or {})
+    assert list(rows[0]) == ["key", "sentence", "note", "prediction", *(f"p({name})" for name in classes)]
+    assert [{name: row[name] for name in ROWS[0]} for row in rows] == ROWS
+    assert [row["prediction"] for row in rows] == [answer.answer for answer in expected]
+    for row, answer in zip(rows, expected, strict=True):
+        shares = {name: float(row[f"p({name})"]) for name in classes}
+        assert shares == pytest.approx(answer.probabilities, abs=1e-6)
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_numbers_of_pairs_are_written_to_every_kind_of_file(
+    target: str, trained: Path, tmp_path: Path, cli: Cli
+) -> None:
+    rows = [{"sentence1": text, "sentence2": other} for text, other in zip(TEXTS, reversed(TEXTS), strict=True)]
+    given, out = write(tmp_path / "in.jsonl", rows), tmp_path / f"out.{target}"
+    assert cli("predict", trained, "--task", "sts", "--input", given, "--output", out).code == 0
+    pairs = [(row["sentence1"], row["sentence2"]) for row in rows]
+    answers = [answer.answer for answer in palbert.load(trained).predict("sts", pairs)]
+    assert [float(row["prediction"]) for row in read(out)] == pytest.approx(answers, abs=1e-6)
+    assert len(set(answers)) > 1
+
+
+def test_rows_keep_their_order_across_chunks(
+    trained: Path, tmp_path: Path, cli: Cli, expected: list[palbert.Prediction], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 7)
+    for kind in KINDS:
+        given, out = write(tmp_path / f"in.{kind}", ROWS), tmp_path / f"out.{kind}"
+        assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+        rows = read(out)
+        assert [row["key"] for row in rows] == [row["key"] for row in ROWS]
+        assert [row["prediction"] for row in rows] == [answer.answer for answer in expected]
+
+
+def test_columns_of_other_names_are_given_by_option(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given = write(tmp_path / "in.csv", [{"left": "a b", "right": "a guitar"}, {"left": "rain", "right": "the rain"}])
+    both = ("--column", "left", "--column", "right")
+    assert cli("predict", trained, "-t", "sts", "--input", given, "--output", tmp_path / "1.csv", *both).code == 0
+    swapped = ("--column", "right", "--column", "left")
+    assert cli("predict", trained, "-t", "sts", "--input", given, "--output", tmp_path / "2.csv", *swapped).code == 0
+    model = palbert.load(trained)
+    for name, pairs in (
+        ("1.csv", [("a b", "a guitar"), ("rain", "the rain")]),
+        ("2.csv", [("a guitar", "a b"), ("the rain", "rain")]),
+    ):
+        answers = [answer.answer for answer in model.predict("sts", pairs)]
+        assert [float(row["prediction"]) for row in read(tmp_path / name)] == pytest.approx(answers, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "says"),
+    [
+        ("sts", ["--column", "key"], "Task 'sts' takes 2 text columns, found 1."),
+        ("sst", ["--column", "sentense"], "no column 'sentense'.\n  Known: key, note, sentence. Did you mean 'sentence'?"),
+        ("sts", [], "no column 'sentence1'.\n  Known: key, note, sentence. Did you mean 'sentence'?"),
+        ("ssst", [], "Unknown task 'ssst'.\n  Known: quora, sst, sts. Did you mean 'sst'?"),
+    ],
+)
+def test_wrong_columns_and_tasks_are_refused(
+    task: str, options: list[str], says: str, trained: Path, tmp_path: Path, cli: Cli
+) -> None:
+    given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out.csv"
+    result = cli("predict", trained, "--task", task, "--input", given, "--output", out, *options)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err and "Traceback" not in result.err
+    assert not out.exists()
+
+
+def test_an_output_that_exists_is_replaced_only_by_force(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out.csv"
+    out.write_text("precious")
+    command = ("predict", trained, "--task", "sst", "--input", given, "--output", out)
+    result = cli(*command)
+    assert result.code == 2
+    assert result.err == f"error: {out}: exists already.\n  Add --force to replace it.\n"
+    assert out.read_text() == "precious"
+    assert cli(*command, "--force").code == 0
+    assert len(read(out)) == len(ROWS)
+
+
+def test_a_file_may_be_its_own_output(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given = write(tmp_path / "in.csv", ROWS)
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", given, "--force").code == 0
+    assert [row["sentence"] for row in read(given)] == TEXTS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_texts_are_answered_with_a_warning(kind: str, trained: Path, tmp_path: Path, cli: Cli) -> None:
+    rows = [{"key": "1", "sentence": "fine"}, {"key": "2", "sentence": ""}, {"key": "3", "sentence": "  "}]
+    given, out = write(tmp_path / f"in.{kind}", rows), tmp_path / "out.jsonl"
+    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out)
+    assert result.code == 0
+    assert "2 of 3 rows had an empty text" in result.err
+    written = read(out)
+    assert [row["key"] for row in written] == ["1", "2", "3"]
+    [alone] = palbert.load(trained).predict("sst", [""])
+    assert written[1]["prediction"] == alone.answer
+
+
+def test_a_pair_with_two_empty_texts_counts_as_one_row(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given = write(tmp_path / "in.csv", [{"sentence1": "", "sentence2": ""}, {"sentence1": "a", "sentence2": "b"}])
+    result = cli("predict", trained, "-t", "sts", "--input", given, "--output", tmp_path / "out.csv")
+    assert "1 of 2 rows had an empty text" in result.err
+
+
+def test_empty_rows_of_a_file_with_one_column_are_not_lost(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given = write(tmp_path / "in.csv", [{"sentence": "a"}, {"sentence": ""}, {"sentence": "b"}])
+    out = tmp_path / "out.csv"
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+    assert [row["sentence"] for row in read(out)] == ["a", "", "b"]
+
+
+def test_keys_that_only_some_json_rows_have_are_kept(
+    trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 2)
+    rows = [{"sentence": "a", "early": "x"}, {"sentence": "b"}, {"late": "y"}, {"sentence": "d", "late": "z"}]
+    given = write(tmp_path / "in.jsonl", rows)
+    for kind in KINDS:
+        out = tmp_path / f"out.{kind}"
+        assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+        for name in ("sentence", "early", "late"):
+            assert [row[name] or "" for row in read(out)] == [row.get(name, "") for row in rows]
+
+
+def test_texts_with_line_breaks_and_tabs_are_kept_where_the_file_can_hold_them(
+    trained: Path, tmp_path: Path, cli: Cli
+) -> None:
+    rows = [{"sentence": "one\ntwo"}, {"sentence": "one\ttwo"}, {"sentence": "one\r\ntwo"}]
+    for source in ("csv", "jsonl", "parquet"):
+        given = write(tmp_path / f"in.{source}", rows)
+        for target in ("csv", "jsonl", "parquet"):
+            out = tmp_path / f"{source}-out.{target}"
+            assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+            assert [row["sentence"] for row in read(out)] == [row["sentence"] for row in rows]
+    out = tmp_path / "out.tsv"
+    result = cli("predict", trained, "-t", "sst", "--input", tmp_path / "in.csv", "--output", out)
+    assert result.code == 2
+    assert "cannot hold a tab or a line break" in result.err and "Write .csv" in result.err
+    assert not out.exists()
+
+
+def test_a_column_that_the_answers_would_replace_is_refused(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    for name in ("prediction", "p(neutral)"):
+        given, out = write(tmp_path / "in.csv", [{"sentence": "a", name: "mine"}]), tmp_path / "out.csv"
+        result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out)
+        assert result.code == 2
+        assert f"{given}: has a column '{name}'" in result.err and "Rename it" in result.err
+        assert not out.exists()
+
+
+def test_a_file_with_a_header_alone_gives_a_header_alone(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "in.csv").write_text("key,sentence\n")
+    out = tmp_path / "new" / "folder" / "out.csv"
+    result = cli("predict", trained, "-t", "sts", "--column", "key", "--column", "sentence",
+                 "--input", tmp_path / "in.csv", "--output", out)  # fmt: skip
+    assert result.code == 0
+    assert out.read_text() == "key,sentence,prediction\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("old", [True, False])
+def test_a_crash_in_the_middle_leaves_no_half_output(
+    kind: str, old: bool, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out" / f"out.{kind}"
+    out.parent.mkdir()
+    if old:
+        out.write_bytes(b"precious")
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 7)
+    predict, calls = palbert.Predictor.predict, []
+
+    def failing(self: palbert.Predictor, *arguments: Any) -> list[palbert.Prediction]:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise RuntimeError("power cut")
+        return predict(self, *arguments)
+
+    monkeypatch.setattr(palbert.Predictor, "predict", failing)
+    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out, "--force")
+    assert result.code == 1 and "power cut" in result.err
+    assert len(calls) == 3
+    assert [path.name for path in out.parent.iterdir()] == ([out.name] if old else [])
+    if old:
+        assert out.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("in.csv", b"sentence,x\nfine,1\na,2,3,4\n", "in.csv, line 3: expected 2 fields, found 4."),
+        ("in.csv", b"sentence\nfine\ncaf\xe9\n", "in.csv, line 3: expected UTF-8, found byte 0xe9."),
+        ("in.tsv", b"sentence\tx\nfine\t1\ncaf\xe9\t2\n", "in.tsv, line 3: expected UTF-8, found byte 0xe9."),
+        ("in.jsonl", b'{"sentence": "a"}\n{"sentence": \n', "in.jsonl, line 2: not valid JSON"),
+        ("in.jsonl", b'{"sentence": "a"}\n["a"]\n', "in.jsonl, line 2: expected an object"),
+        ("in.jsonl", b'{"sentence": "a"}\n{"sentence": "\\ud83d"}\n', "in.jsonl, line 2: holds half a surrogate pair"),
+        ("in.jsonl", b'{"sentence": "a"}\n{"sentence": "caf\xe9"}\n', "in.jsonl, line 2: expected UTF-8"),
+        ("in.parquet", b"not parquet at all", "in.parquet: not a Parquet file"),
+        ("in.csv", b"", "in.csv, line 1: expected a header with column names, found none."),
+        ("in.txt", b"sentence\na\n", "in.txt: unknown kind of file.\n  Known: .csv, .tsv, .jsonl, .parquet."),
+    ],
+)
+def test_a_damaged_input_is_refused_with_its_place_and_leaves_no_output(
+    name: str, content: bytes, says: str, trained: Path, tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out.csv"
+    result = cli("predict", trained, "-t", "sst", "--input", tmp_path / name, "--output", out)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err and "Traceback" not in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+def test_missing_inputs_and_unknown_outputs_are_refused(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given = write(tmp_path / "in.csv", ROWS)
+    result = cli("predict", trained, "-t", "sst", "--input", tmp_path / "no.csv", "--output", tmp_path / "out.csv")
+    assert (result.code, result.err) == (2, f"error: No such file: {tmp_path / 'no.csv'}\n")
+    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", tmp_path / "out.xlsx")
+    assert result.code == 2
+    assert "out.xlsx: unknown kind of file.\n  Known: .csv, .tsv, .jsonl, .parquet." in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv"]
