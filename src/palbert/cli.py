@@ -157,13 +157,13 @@ def predict(
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv
     """
-    from palbert.verbs.predict import load
-
     if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
         raise PalbertError(
             "predict takes either --text, or --pair, or --input with --output.",
             hint="See: palbert predict --help",
         )
+    from palbert.verbs.predict import load
+
     predictor = load(run, checkpoint=checkpoint, device=device)
     if source and target:
         from palbert.verbs.predict_file import predict_file
@@ -315,7 +315,7 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     _log_to_terminal()
     try:
-        app()
+        app(prog_name="palbert")
     except PalbertError as error:
         if debug and not isinstance(error, StoppedError):
             traceback.print_exc()
@@ -324,9 +324,7 @@ def main() -> None:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _complain(
-            f"{type(error).__name__}: {error}", "This is not your input's fault. --debug shows where it happened."
-        )
+        _complain(f"{type(error).__name__}: {error}", "Not your input's fault; --debug shows where it happened.")
         sys.exit(1)
 
 

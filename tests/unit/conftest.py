@@ -79,6 +79,12 @@ def snapshot() -> Callable[[Path], Snapshot]:
 
 
 @pytest.fixture
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behave as on a machine without matplotlib: reports that nobody looks at take no time."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+@pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Result]]:
     """Return a function that runs `palbert …` as the installed command does, in this process."""
     from palbert.cli import main

@@ -4,7 +4,7 @@ from palbert.evaluation.bootstrap import PairedDifference, interval, paired
 from palbert.evaluation.data_summary import SplitSummary, render_data_report
 from palbert.evaluation.metrics import METRICS, Metric, find_metric, formula_text, overall
 from palbert.evaluation.report import RunReport, render_report
-from palbert.evaluation.results import Target, TaskResult
+from palbert.evaluation.results import TaskResult
 
 __all__ = [
     "METRICS",
@@ -12,7 +12,6 @@ __all__ = [
     "PairedDifference",
     "RunReport",
     "SplitSummary",
-    "Target",
     "TaskResult",
     "find_metric",
     "formula_text",

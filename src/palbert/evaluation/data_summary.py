@@ -10,8 +10,8 @@ import numpy as np
 from palbert.evaluation import plots
 from palbert.evaluation.metrics import Values
 from palbert.evaluation.page import Plot, plot, render
-from palbert.evaluation.results import Target
 from palbert.evaluation.wording import plural
+from palbert.tasks.choices import Target
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.errors import DataError, PalbertError, did_you_mean
-from palbert.evaluation.results import Target
+from palbert.tasks.choices import Target
 
 Values = NDArray[np.float64] | NDArray[np.int64]
 Formula = Literal["scaled-mean", "mean"]

@@ -6,9 +6,10 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import safetensors.torch
@@ -62,7 +63,7 @@ def resolve_encoder(name: str) -> Path:
     if name == MINILM:
         return _minilm()
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    if name and folder.is_dir():
         return folder
     if folder.is_file():
         raise EncoderError(f"Encoder '{name}': expected a folder, found a file.")
@@ -122,18 +123,20 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / kind.single).is_file():
             return [folder / kind.single]
         if (folder / kind.listing).is_file():
-            shards = _read_json(folder / kind.listing).get("weight_map", {}).values()
-            return _present(folder / shard for shard in sorted(set(shards)))
+            return _shards(folder / kind.listing)
     looked_for = ", ".join(name for kind in WEIGHT_FILES for name in (kind.single, kind.listing))
     raise EncoderError(f"{folder}: no weights.", hint=f"Looked for {looked_for}.")
 
 
-def _present(files: Iterable[Path]) -> list[Path]:
-    found = list(files)
-    missing = [file.name for file in found if not file.is_file()]
-    if missing or not found:
-        raise EncoderError(f"{found[0].parent if found else 'The index'}: no {', '.join(missing)}.")
-    return found
+def _shards(listing: Path) -> list[Path]:
+    places = _read_json(listing).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise EncoderError(f"{listing}: no 'weight_map'.", hint="Expected the file of each weight under it.")
+    files = [listing.parent / name for name in sorted(set(places.values()))]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise EncoderError(f"{listing.parent}: no {', '.join(missing)}, which {listing.name} names.")
+    return files
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
@@ -143,14 +146,18 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         read = safetensors.torch.load_file if file.suffix == ".safetensors" else _read_pickled
         try:
             weights.update(read(file))
-        except (SafetensorError, RuntimeError, EOFError, ValueError) as error:
-            raise EncoderError(f"{file}: cannot be read ({error}).", hint="Is the file complete?") from error
+        except (SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+            raise EncoderError(
+                f"{file}: cannot be read as weights ({type(error).__name__}).", hint="Is the file complete?"
+            ) from error
     return weights
 
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:
     # weights_only: tensors alone, so that a file from the Hub cannot run code.
-    weights: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    weights = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+        raise ValueError("not a mapping from names to tensors")
     return weights
 
 

@@ -84,6 +84,13 @@ class RunFolder:
                 file.unlink(missing_ok=True)
             self.path.mkdir(parents=True, exist_ok=True)
 
+    def sweep(self) -> None:
+        """Put back what a killed run had moved out of the way, and remove its half-written checkpoints."""
+        for old in self.checkpoints.glob(".*.old"):
+            recover_folder(old.with_name(old.name[1:].removesuffix(".old")))
+        for folder in self.checkpoints.glob(".*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def checkpoint(self, name: str | None = None) -> Path:
         """Return a checkpoint: the named one, or the best, or the last if there is no best yet."""
         if (self.path / "palbert.json").is_file():

@@ -120,6 +120,7 @@ class _Run:
         last = self.folder.checkpoint("last")
         read_description(last)
         state = read_state(last)
+        self.folder.sweep()
         load_weights(last, self.model)
         restore_optimizer(self.trainer.optimizer, state.optimizer)
         restore_random_state(state.random, self.machine.device)

@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("no_plots")
+
 Cli = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]
 Values = dict[str, Any]
 
-ROWS = "id,text,label\n1,a quiet little triumph,good\n2,dull and loud,bad\n3,the soup was cold,bad\n4,great guitar,good\n"
+ROWS = (
+    "id,text,label\n1,a quiet little triumph,good\n2,dull and loud,bad\n3,the soup was cold,bad\n4,great guitar,good\n"
+)
 PAIRS = "left,right,label\na man plays,someone plays,1\nrain,sun,0\na b,c d,1\n"
 
 
@@ -143,7 +147,8 @@ CASES = {
     "two tasks of one name": Case(["tasks: two tasks of one name: sst."], tasks=["sst", "sts", "sst"]),
     "no tasks": Case(["{here}/mine.toml: tasks:", "at least 1"], tasks={}),
     "a head that does not fit": Case(
-        ["tasks.mood: head 'cosine' compares two vectors", 'pair_input = "siamese"'], tasks={"mood": mood(head="cosine")}
+        ["tasks.mood: head 'cosine' compares two vectors", 'pair_input = "siamese"'],
+        tasks={"mood": mood(head="cosine")},
     ),
     "an unknown option of a head": Case(
         ["tasks.mood.head:", "'widht'", "Known: dropout, hidden_size, outputs."],
@@ -179,7 +184,8 @@ CASES = {
     "bf16 on a CPU": Case(["run.precision is 'bf16'", 'Set run.precision = "fp32"'],
                           settings={"run": {"device": "cpu", "precision": "bf16"}}),
     "--set without =": Case(
-        ["--set training.epochs: expected key=value, such as training.epochs=5."], arguments=["--set", "training.epochs"]
+        ["--set training.epochs: expected key=value, such as training.epochs=5."],
+        arguments=["--set", "training.epochs"],
     ),
     "--set of an unknown key": Case(
         ["{here}/mine.toml: training.epcohs: unknown key.", "Did you mean 'epochs'?"],

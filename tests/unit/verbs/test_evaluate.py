@@ -20,6 +20,8 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
+pytestmark = pytest.mark.usefixtures("no_plots")
+
 Cli = Callable[..., Any]
 SAMPLES = Path(palbert.__file__).parent / "data" / "samples"
 
@@ -69,7 +71,7 @@ def test_the_table_shows_scores_beside_baselines(run_copy: Path, cli: Cli) -> No
     result = cli("evaluate", run_copy)
     report = json.loads((run_copy / "report.json").read_text("utf-8"))
     lines = result.out.splitlines()
-    assert lines[0].split() == "task metric majority / mean untrained heads trained 95 % interval".split()
+    assert " ".join(lines[0].split()) == "task metric majority / mean untrained heads trained 95 % interval"
     for line, (task, metric) in zip(
         lines[1:4], [("sst", "accuracy"), ("quora", "accuracy"), ("sts", "pearson")], strict=True
     ):
@@ -86,6 +88,13 @@ def test_the_python_function_returns_what_it_writes(run_copy: Path) -> None:
     report = palbert.evaluate(run_copy)
     assert report.summary == json.loads((run_copy / "report.json").read_text("utf-8"))
     assert [result.task for result in report.results] == ["sst", "quora", "sts"]
+
+
+def test_without_matplotlib_the_page_says_how_to_get_the_plots(run_copy: Path, trained: Path) -> None:
+    palbert.evaluate(run_copy)
+    page = (run_copy / "report.html").read_text("utf-8")
+    assert "<svg" not in page and "pip install" in page and "palbert[plots]" in page
+    assert "<svg" in (trained / "report.html").read_text("utf-8")
 
 
 def test_a_split_without_files_is_refused(

@@ -13,7 +13,7 @@ import pytest
 import palbert
 from palbert.errors import CheckpointError, DataError
 
-WORDS = "the movie plot soup guitar rain quiet dull phone dentist never again and or with a of".split()
+WORDS = ["the", "plot", "soup", "guitar", "rain", "quiet", "dull", "phone", "dentist", "never", "and", "with", "of"]
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,9 @@ def test_a_checkpoint_is_chosen_by_name(trained: Path) -> None:
 def test_an_unknown_checkpoint_is_refused_with_those_there_are(trained: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         palbert.load(trained, checkpoint="bets")
-    assert str(caught.value) == f"{trained}: no checkpoint 'bets'. There are: best, best-quora, best-sst, best-sts, last."
+    assert (
+        str(caught.value) == f"{trained}: no checkpoint 'bets'. There are: best, best-quora, best-sst, best-sts, last."
+    )
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -136,7 +136,11 @@ def test_columns_of_other_names_are_given_by_option(trained: Path, tmp_path: Pat
     ("task", "options", "says"),
     [
         ("sts", ["--column", "key"], "Task 'sts' takes 2 text columns, found 1."),
-        ("sst", ["--column", "sentense"], "no column 'sentense'.\n  Known: key, note, sentence. Did you mean 'sentence'?"),
+        (
+            "sst",
+            ["--column", "sentense"],
+            "no column 'sentense'.\n  Known: key, note, sentence. Did you mean 'sentence'?",
+        ),
         ("sts", [], "no column 'sentence1'.\n  Known: key, note, sentence. Did you mean 'sentence'?"),
         ("ssst", [], "Unknown task 'ssst'.\n  Known: quora, sst, sts. Did you mean 'sst'?"),
     ],

@@ -320,7 +320,7 @@ def test_a_loaded_checkpoint_predicts_what_the_evaluation_wrote(trained: Path) -
     model = palbert.load(trained)
     for task in ("sst", "quora"):
         rows = predictions(trained, task)
-        texts = column(rows, "text") if task == "sst" else list(zip(column(rows, "text1"), column(rows, "text2")))
+        texts = column(rows, "text") if task == "sst" else [(row["text1"], row["text2"]) for row in rows]
         answers = model.predict(task, texts)
         assert [answer.answer for answer in answers] == column(rows, "prediction")
         for answer, row in zip(answers, rows, strict=True):
@@ -328,7 +328,7 @@ def test_a_loaded_checkpoint_predicts_what_the_evaluation_wrote(trained: Path) -
                 {name: float(row[f"p({name})"]) for name in answer.probabilities}, abs=1e-5
             )
     rows = predictions(trained, "sts")
-    answers = model.predict("sts", list(zip(column(rows, "text1"), column(rows, "text2"))))
+    answers = model.predict("sts", [(row["text1"], row["text2"]) for row in rows])
     assert [answer.answer for answer in answers] == pytest.approx([float(row["prediction"]) for row in rows], rel=1e-5)
 
 

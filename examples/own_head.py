@@ -1,0 +1,59 @@
+"""Train with a head of your own, without touching palbert: python examples/own_head.py --out runs/own-head."""
+
+import argparse
+import json
+from pathlib import Path
+
+from torch import Tensor, nn
+
+import palbert
+
+
+class Bilinear(nn.Module):
+    """Score two vectors by w · (U a ⊙ V b).
+
+    A head is made as `Class(hidden_size, outputs=…, dropout=…, **options of the recipe)`.
+    It is called with one vector a row, or with two for siamese pairs, and returns (rows, outputs).
+    """
+
+    def __init__(self, hidden_size: int, *, outputs: int, dropout: float, rank: int = 32) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.first = nn.Linear(hidden_size, rank)
+        self.second = nn.Linear(hidden_size, rank)
+        self.output = nn.Linear(rank, outputs)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.output(self.first(self.dropout(a)) * self.second(self.dropout(b)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", default="minilm", help="minilm, a folder, or a Hub id")
+    parser.add_argument("--out", type=Path, default=Path("runs/own-head"))
+    parser.add_argument("--steps", type=int, default=40, help="steps per epoch")
+    options = parser.parse_args()
+    recipe = palbert.make_recipe(
+        {
+            "data": "samples",  # the sample rows inside palbert; the task's settings come from its catalog
+            "encoder": options.encoder,
+            "tasks": {
+                "sts": {
+                    "pair_input": "siamese",  # each sentence on its own: the head gets two vectors
+                    "pooling": "mean",
+                    # "module:Class", from a module that Python can import; the rest are options of the class.
+                    "head": {"name": "own_head:Bilinear", "rank": 64},
+                }
+            },
+            "training": {"epochs": 3, "steps_per_epoch": options.steps, "batch_size": 16},
+            "optimizer": {"learning_rate": 5e-5, "head_learning_rate": 1e-3},
+        }
+    )
+    run = palbert.train(recipe, out=options.out)
+    scores = json.loads((run / "report.json").read_text(encoding="utf-8"))["tasks"]["sts"]
+    print(f"Pearson correlation on the dev rows: {scores['pearson']:.3f}")
+    print(palbert.load(run).predict("sts", [("A cat sleeps.", "A kitten is asleep."), ("A cat sleeps.", "Buy milk.")]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The house: imports point down only, files are short and named after what they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "palbert"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+ROWS = {
+    "__main__": 8,
+    "cli": 7,
+    "verbs": 6,
+    "build": 5,
+    "training": 4,
+    "objectives": 3,
+    "gradients": 3,
+    "evaluation": 3,
+    "model": 2,
+    "data": 2,
+    "recipe": 1,
+    "tasks": 1,
+    "batch": 1,
+    "runtime": 1,
+    "errors": 0,
+}
+SIDEWAYS = {("recipe", "tasks")}
+"""The imports between parts of one row that are drawn."""
+LONGEST = 350
+SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
+ONLY_IN_TESTS = {"transformers", "scipy", "sklearn"}
+
+
+def part_of(path: Path) -> str:
+    """Return the part of the house that a file belongs to: its package, or the module itself."""
+    first = path.relative_to(SOURCE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Name every module or name that a file imports, inside functions too, in full."""
+    package = ["palbert", *path.relative_to(SOURCE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def own_imports(path: Path) -> Iterator[str]:
+    """Name the parts of palbert that a file imports."""
+    for name in imports_of(path):
+        first, *rest = name.split(".")
+        if first == "palbert" and rest != ["__version__"]:
+            yield rest[0] if rest else "palbert"
+
+
+def identify(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+INSIDE = [path for path in FILES if path != SOURCE / "__init__.py"]
+
+
+def test_every_part_of_the_house_has_a_row() -> None:
+    assert {part_of(path) for path in INSIDE} == set(ROWS)
+
+
+def test_imports_point_down() -> None:
+    upward = [
+        f"{identify(path)} (row {ROWS[part]}) imports {imported}"
+        for path in INSIDE
+        for part in [part_of(path)]
+        for imported in own_imports(path)
+        if imported != part and ROWS.get(imported, 9) >= ROWS[part] and (part, imported) not in SIDEWAYS
+    ]
+    assert upward == []
+
+
+def test_the_recipe_stops_at_build() -> None:
+    below = [path for path in INSIDE if ROWS[part_of(path)] < ROWS["build"] and part_of(path) != "recipe"]
+    assert [identify(path) for path in below if "recipe" in own_imports(path)] == []
+
+
+def test_the_model_sees_no_task() -> None:
+    model = [path for path in INSIDE if part_of(path) == "model"]
+    assert [identify(path) for path in model if "tasks" in own_imports(path)] == []
+
+
+def test_no_file_imports_what_only_tests_need() -> None:
+    imported = {identify(path): {name.split(".")[0] for name in imports_of(path)} for path in FILES}
+    assert {name: found & ONLY_IN_TESTS for name, found in imported.items() if found & ONLY_IN_TESTS} == {}
+
+
+def test_no_file_is_long() -> None:
+    lengths = {identify(path): len(path.read_text("utf-8").splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_no_file_has_a_shapeless_name() -> None:
+    assert [identify(path) for path in FILES if {*path.relative_to(SOURCE).parent.parts, path.stem} & SHAPELESS] == []
+
+
+def test_the_first_line_of_a_file_says_what_lives_in_it() -> None:
+    assert [identify(path) for path in FILES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
+
+
+def test_the_reader_of_imports_sees_those_inside_functions_and_relative_ones() -> None:
+    text = "def f():\n    import palbert.recipe.load\n    from palbert import batch\n    from .heads import Linear\n"
+    path = SOURCE / "model" / "imagined.py"
+    original = Path.read_text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_text", lambda self, *a, **k: text if self == path else original(self, *a, **k))
+        assert list(own_imports(path)) == ["recipe", "batch", "model"]

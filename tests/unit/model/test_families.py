@@ -1,0 +1,180 @@
+"""Families: what is said about checkpoints that do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from palbert.errors import EncoderError
+from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.families import FAMILIES, checkpoint_names, convert, plain_names, read_config
+
+SETTINGS = {
+    "vocab_size": 30,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 20,
+    "dim": 8,
+    "n_layers": 2,
+    "n_heads": 2,
+    "hidden_dim": 12,
+    "type_vocab_size": 2,
+    "embedding_size": 6,
+}
+
+
+def settings_of(family: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": family, **SETTINGS, **changes}
+
+
+def config_of(family: str, **changes: Any) -> EncoderConfig:
+    return read_config(settings_of(family, **changes), pooler=True, where="config.json")
+
+
+def weights_of(encoder: Encoder) -> dict[str, Tensor]:
+    """Write an encoder's weights as a checkpoint of its family has them."""
+    state, weights = encoder.state_dict(), {}
+    for ours, parts in checkpoint_names(encoder).items():
+        weights.update(zip(parts, state[ours].chunk(len(parts)), strict=True))
+    return weights
+
+
+def load(encoder: Encoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    family = FAMILIES[encoder.config.family]
+    return convert(encoder, plain_names(family, weights), where="folder")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_weights_come_back_as_they_were_written(family: str, prefixed: bool) -> None:
+    encoder = Encoder(config_of(family))
+    prefix = FAMILIES[family].prefix if prefixed else ""
+    state = load(encoder, {prefix + name: tensor for name, tensor in weights_of(encoder).items()})
+    assert state.keys() == encoder.state_dict().keys()
+    for name, tensor in encoder.state_dict().items():
+        assert torch.equal(state[name], tensor)
+
+
+def test_half_precision_weights_become_float32() -> None:
+    encoder = Encoder(config_of("bert"))
+    state = load(encoder, {name: tensor.half() for name, tensor in weights_of(encoder).items()})
+    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+
+
+def test_old_names_of_norms_are_understood() -> None:
+    encoder = Encoder(config_of("bert"))
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in weights_of(encoder).items()
+    }
+    assert "embeddings.LayerNorm.gamma" in old
+    assert load(encoder, old).keys() == encoder.state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cls.predictions.bias",
+        "cls.seq_relationship.weight",
+        "lm_head.dense.weight",
+        "classifier.out_proj.weight",
+        "qa_outputs.bias",
+        "discriminator_predictions.dense.weight",
+        "generator_lm_head.weight",
+        "pre_classifier.weight",
+        "vocab_projector.bias",
+        "embeddings.position_ids",
+        "bert.embeddings.position_ids",
+    ],
+)
+def test_heads_and_buffers_may_be_left_over(name: str) -> None:
+    encoder = Encoder(config_of("bert"))
+    assert load(encoder, {**weights_of(encoder), name: torch.zeros(3)}).keys() == encoder.state_dict().keys()
+
+
+def test_a_missing_weight_is_named_with_its_family() -> None:
+    encoder = Encoder(config_of("mpnet"))
+    weights = weights_of(encoder)
+    del weights["encoder.layer.1.attention.attn.k.weight"]
+    with pytest.raises(
+        EncoderError, match=r"folder: .*mpnet encoder.*missing: encoder\.layer\.1\.attention\.attn\.k\.weight\."
+    ):
+        load(encoder, weights)
+
+
+def test_a_left_over_weight_is_named() -> None:
+    encoder = Encoder(config_of("bert"))
+    with pytest.raises(EncoderError, match=r"bert encoder\. left over: encoder\.layer\.9\.gate, lonely\."):
+        load(encoder, {**weights_of(encoder), "encoder.layer.9.gate": torch.zeros(1), "lonely": torch.zeros(1)})
+
+
+def test_many_weights_are_counted() -> None:
+    encoder = Encoder(config_of("bert"))
+    wanted = len(weights_of(encoder))
+    with pytest.raises(EncoderError, match=f"missing: .* and {wanted - 8} more") as caught:
+        load(encoder, {})
+    assert caught.value.message.count(",") == 7
+
+
+def test_a_wrong_shape_is_shown_beside_the_right_one() -> None:
+    encoder = Encoder(config_of("bert"))
+    name = "encoder.layer.0.attention.self.key.weight"
+    with pytest.raises(EncoderError, match=rf"{name} is \(8, 7\) and not \(8, 8\)"):
+        load(encoder, {**weights_of(encoder), name: torch.zeros(8, 7)})
+
+
+def test_an_unknown_model_type_is_met_with_the_known_ones() -> None:
+    with pytest.raises(
+        EncoderError, match=r"config\.json: .*'robert'.*Known: bert, .*Did you mean '(ro)?bert"
+    ) as caught:
+        config_of("robert")
+    assert all(family in str(caught.value) for family in FAMILIES)
+
+
+@pytest.mark.parametrize("key", ["model_type", "vocab_size", "hidden_size", "max_position_embeddings"])
+def test_a_setting_that_is_not_there_is_named(key: str) -> None:
+    with pytest.raises(EncoderError, match=rf"config\.json: no '{key}'"):
+        config_of("bert", **{key: None})
+
+
+def test_relative_positions_inside_bert_are_refused() -> None:
+    with pytest.raises(EncoderError, match="position_embedding_type 'absolute', found 'relative_key'"):
+        config_of("bert", position_embedding_type="relative_key")
+
+
+def test_an_unknown_activation_is_refused() -> None:
+    with pytest.raises(EncoderError, match="activation 'mish'"):
+        config_of("roberta", hidden_act="mish")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_families_with_a_pooler_get_one(family: str) -> None:
+    assert config_of(family).pooler == (family not in ("distilbert", "electra"))
+    assert not read_config(settings_of(family), pooler=False, where="").pooler
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert", "mpnet"])
+def test_positions_start_after_the_padding_token(family: str) -> None:
+    config = config_of(family, pad_token_id=3)
+    assert (config.position_offset, config.max_length) == (4, 16)
+    assert config_of(family).position_offset == 2
+
+
+def test_what_config_json_leaves_out_is_the_usual_value() -> None:
+    bert, mpnet, distilbert = config_of("bert"), config_of("mpnet"), config_of("distilbert")
+    assert (bert.activation, bert.norm_epsilon, bert.dropout, bert.attention_dropout) == ("gelu", 1e-12, 0.1, 0.1)
+    assert (bert.relative_buckets, mpnet.relative_buckets) == (0, 32)
+    assert (mpnet.type_vocabulary_size, distilbert.type_vocabulary_size) == (0, 0)
+    assert bert.embedding_size == bert.hidden_size
+
+
+def test_what_config_json_says_counts() -> None:
+    said = {"hidden_act": "relu", "layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.2, "type_vocab_size": 1}
+    expected = replace(config_of("roberta"), activation="relu", norm_epsilon=1e-5, dropout=0.2, type_vocabulary_size=1)
+    assert config_of("roberta", **said) == expected

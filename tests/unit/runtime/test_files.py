@@ -1,0 +1,120 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from palbert.errors import RunFolderError
+from palbert.runtime.files import disk_errors, new_folder, recover_folder, sha256, write_text
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 5, (1 << 20) + 1])
+def test_a_hash_is_that_of_the_content(tmp_path: Path, size: int) -> None:
+    (tmp_path / "a").write_bytes(b"x" * size)
+    assert sha256(tmp_path / "a") == hashlib.sha256(b"x" * size).hexdigest()
+
+
+def test_text_is_written_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a.txt"
+    write_text(path, "ünï\n")
+    write_text(path, "中文\n")
+    assert path.read_bytes() == "中文\n".encode()
+    assert names(path.parent) == ["a.txt"]
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_text_that_cannot_be_written_leaves_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    write_text(tmp_path / "a.txt", "old")
+
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(*((os, "fsync") if function == "fsync" else (Path, "replace")), fail)
+    with pytest.raises(RunFolderError, match="the disk is full"):
+        write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "target"
+    with new_folder(target) as folder:
+        (folder / "a").write_text("1")
+        assert not target.exists()
+    assert (target / "a").read_text() == "1"
+    assert names(target.parent) == ["target"]
+    assert target.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_new_folder_replaces_the_old_one_altogether(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    for name in ("old", "new"):
+        with new_folder(target) as folder:
+            (folder / name).touch()
+    assert names(target) == ["new"]
+    assert names(tmp_path) == ["target"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("bug"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_a_new_folder_that_fails_leaves_the_old(tmp_path: Path, error: BaseException) -> None:
+    target = tmp_path / "target"
+    with new_folder(target) as folder:
+        (folder / "old").touch()
+    with pytest.raises(type(error)), new_folder(target) as folder:
+        (folder / "new").touch()
+        raise error
+    assert names(target) == ["old"]
+    assert names(tmp_path) == ["target"]
+
+
+def test_a_crash_between_the_renames_is_mended(tmp_path: Path) -> None:
+    old = tmp_path / ".target.old"
+    old.mkdir()
+    (old / "a").touch()
+    recover_folder(tmp_path / "target")
+    assert names(tmp_path / "target") == ["a"]
+    assert not old.exists()
+
+
+def test_recovering_leaves_a_folder_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / ".target.old").mkdir()
+    (tmp_path / "target" / "new").touch()
+    recover_folder(tmp_path / "target")
+    recover_folder(tmp_path / "absent")
+    assert names(tmp_path / "target") == ["new"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_said_so(tmp_path: Path, number: int) -> None:
+    with pytest.raises(RunFolderError, match=r"the disk is full.*--out"), disk_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR])
+def test_a_closed_disk_is_said_so(tmp_path: Path, number: int) -> None:
+    with pytest.raises(RunFolderError, match=f"cannot be written: {os.strerror(number)}"), disk_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_library_that_hides_the_number_in_its_message_is_understood(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="the disk is full"), disk_errors(tmp_path):
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), KeyError("a"), RuntimeError("os error 28")])
+def test_other_errors_stay_as_they_are(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, disk_errors(tmp_path):
+        raise error
+    assert caught.value is error

@@ -1,0 +1,117 @@
+"""RunFolder: nothing is written over, and checkpoints are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palbert.errors import CheckpointError, RunFolderError
+from palbert.runtime.run_folder import RunFolder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Make a folder that holds a run with its best and last checkpoints."""
+    folder = RunFolder(tmp_path / "run")
+    for name in ("best", "best-sst", "last"):
+        (folder.checkpoints / name).mkdir(parents=True)
+    for file in (folder.recipe, folder.metrics, folder.report("json"), folder.report("html", split="test")):
+        file.touch()
+    return folder
+
+
+def test_an_absent_or_empty_folder_is_free(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "absent").check_free(resume=False, force=False)
+    RunFolder(tmp_path).check_free(resume=False, force=False)
+
+
+@pytest.mark.parametrize("left", ["recipe.toml", "metrics.jsonl"])
+def test_a_run_is_not_written_over_unless_forced(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).touch()
+    with pytest.raises(RunFolderError, match=r"already holds a run.*--resume.*--force"):
+        RunFolder(tmp_path).check_free(resume=False, force=False)
+    RunFolder(tmp_path).check_free(resume=False, force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_other_files_are_never_mixed_with_a_run(tmp_path: Path, force: bool) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunFolderError, match="holds other files"):
+        RunFolder(tmp_path).check_free(resume=False, force=force)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_file_is_no_folder(tmp_path: Path, resume: bool) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(RunFolderError, match="expected a folder, found a file"):
+        RunFolder(tmp_path / "run").check_free(resume=resume, force=True)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_without_a_last_checkpoint_there_is_nothing_to_resume(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "recipe.toml").touch()
+    with pytest.raises(RunFolderError, match="nothing to resume"):
+        RunFolder(tmp_path).check_free(resume=True, force=False)
+
+
+def test_a_run_with_a_last_checkpoint_can_be_resumed(run: RunFolder) -> None:
+    run.check_free(resume=True, force=False)
+
+
+def test_a_run_killed_while_saving_can_be_resumed(run: RunFolder) -> None:
+    (run.checkpoints / "last").rename(run.checkpoints / ".last.old")
+    run.check_free(resume=True, force=False)
+    assert run.checkpoint("last").is_dir()
+
+
+def test_clearing_removes_a_run_and_nothing_else(run: RunFolder) -> None:
+    (run.path / "notes.txt").write_text("mine")
+    run.clear()
+    assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
+
+
+def test_clearing_makes_the_folder(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "a" / "b").clear()
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_clearing_where_a_file_stands_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(RunFolderError, match="cannot be written"):
+        RunFolder(tmp_path / "a" / "b").clear()
+
+
+@pytest.mark.parametrize(("name", "expected"), [(None, "best"), ("last", "last"), ("best-sst", "best-sst")])
+def test_a_checkpoint_is_found_by_name_or_the_best(run: RunFolder, name: str | None, expected: str) -> None:
+    assert run.checkpoint(name) == run.checkpoints / expected
+
+
+def test_before_the_first_evaluation_the_last_checkpoint_is_taken(run: RunFolder) -> None:
+    (run.checkpoints / "best").rmdir()
+    assert run.checkpoint() == run.checkpoints / "last"
+
+
+def test_a_checkpoint_may_be_given_itself(run: RunFolder) -> None:
+    (run.checkpoints / "best" / "palbert.json").touch()
+    assert RunFolder(run.checkpoints / "best").checkpoint() == run.checkpoints / "best"
+
+
+def test_an_unknown_checkpoint_is_refused_with_those_there_are(run: RunFolder) -> None:
+    (run.checkpoints / ".last.tmp").mkdir()
+    with pytest.raises(CheckpointError, match=r"no checkpoint 'worst'\. There are: best, best-sst, last\."):
+        run.checkpoint("worst")
+
+
+def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        RunFolder(tmp_path).checkpoint()
+    with pytest.raises(CheckpointError, match="no such folder"):
+        RunFolder(tmp_path / "absent").checkpoint()
+
+
+def test_reports_of_other_splits_have_names_of_their_own(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.report("json").name == "report.json"
+    assert folder.report("html", split="test").name == "report-test.html"

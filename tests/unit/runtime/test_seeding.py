@@ -1,0 +1,30 @@
+"""Seeds: what is drawn after a state is put back is what was drawn before."""
+
+from __future__ import annotations
+
+import torch
+
+from palbert.runtime.seeding import random_state, restore_random_state, seed_everything
+
+CPU = torch.device("cpu")
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    with torch.random.fork_rng():
+        seed_everything(3)
+        first = torch.rand(5)
+        seed_everything(3)
+        assert torch.equal(torch.rand(5), first)
+        seed_everything(4)
+        assert not torch.equal(torch.rand(5), first)
+
+
+def test_a_restored_generator_goes_on_where_it_was() -> None:
+    with torch.random.fork_rng():
+        seed_everything(3)
+        torch.rand(7)
+        state = random_state(CPU)
+        expected = torch.rand(5)
+        torch.rand(100)
+        restore_random_state(state, CPU)
+        assert torch.equal(torch.rand(5), expected)

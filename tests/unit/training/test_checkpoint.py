@@ -1,0 +1,234 @@
+"""Checkpoints: whole or not at all, readable without pickle, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from torch import nn
+
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import CheckpointError, RunFolderError
+from palbert.training import checkpoint
+from palbert.training.checkpoint import (
+    FORMAT,
+    MODEL_FILES,
+    TrainerState,
+    link_checkpoint,
+    load_weights,
+    optimizer_tensors,
+    read_description,
+    read_state,
+    restore_optimizer,
+    save_checkpoint,
+)
+
+
+def make_model(fill: float | None = None) -> nn.Module:
+    model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
+    if fill is not None:
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, fill)
+    return model
+
+
+def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, number: int) -> None:
+    for step in range(number):
+        optimizer.zero_grad()
+        model(torch.full((2, 3), step + 1.0)).square().mean().backward()
+        optimizer.step()
+
+
+def save(folder: Path, model: nn.Module, tokenizer: TextTokenizer, **changes: Any) -> None:
+    state = {"position": {"step": 3}, "best": {"best": 0.5}, "optimizer": {}, "random": {"cpu": torch.get_rng_state()}}
+    save_checkpoint(folder, model, tokenizer, description={"palbert": "9"}, state=TrainerState(**{**state, **changes}))
+
+
+def weights(model: nn.Module) -> list[float]:
+    return [float(value) for parameter in model.parameters() for value in parameter.detach().flatten()]
+
+
+@pytest.fixture
+def saved(tmp_path: Path, tokenizer: TextTokenizer) -> Path:
+    save(tmp_path / "last", make_model(1.0), tokenizer)
+    return tmp_path / "last"
+
+
+def test_a_model_comes_back_bit_by_bit(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    model, other = make_model(), make_model()
+    save(tmp_path / "last", model, tokenizer)
+    load_weights(tmp_path / "last", other)
+    assert weights(model) == weights(other)
+    assert read_description(tmp_path / "last") == {"format": FORMAT, "palbert": "9"}
+    assert TextTokenizer.from_folder(tmp_path / "last").sha256 == tokenizer.sha256
+
+
+def test_the_trainers_state_comes_back(saved: Path) -> None:
+    state = read_state(saved)
+    assert (state.position, state.best, state.optimizer) == ({"step": 3}, {"best": 0.5}, {})
+    assert torch.equal(state.random["cpu"], torch.get_rng_state())
+
+
+def test_a_restored_optimizer_goes_on_as_the_first(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    first = make_model()
+    optimizer = torch.optim.AdamW(first.parameters(), lr=0.1)
+    take_steps(first, optimizer, 3)
+    save(tmp_path / "last", first, tokenizer, optimizer=optimizer_tensors(optimizer))
+    second = make_model()
+    load_weights(tmp_path / "last", second)
+    restored = torch.optim.AdamW(second.parameters(), lr=0.1)
+    restore_optimizer(restored, read_state(tmp_path / "last").optimizer)
+    take_steps(first, optimizer, 3)
+    take_steps(second, restored, 3)
+    assert weights(first) == weights(second)
+
+
+def test_nothing_needs_pickle(saved: Path) -> None:
+    files = sorted(saved.iterdir())
+    assert {file.suffix for file in files} == {".json", ".safetensors"}
+    for file in files:
+        start = file.read_bytes()[:9]
+        assert start.startswith(b"{") if file.suffix == ".json" else start[8:9] == b"{", file
+
+
+def test_others_may_read_a_checkpoint(saved: Path) -> None:
+    assert all(file.stat().st_mode & 0o444 == 0o444 for file in [saved, *saved.iterdir()])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+    ids=["system", "safetensors"],
+)
+@pytest.mark.parametrize("place", ["model.safetensors", "random.safetensors"])
+def test_a_full_disk_leaves_the_old_checkpoint_as_it_was(
+    saved: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
+) -> None:
+    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    original = checkpoint.save_file
+
+    def fill_up(tensors: Any, path: Path) -> None:
+        if path.name == place:
+            path.write_bytes(b"half")
+            raise error
+        original(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", fill_up)
+    with pytest.raises(RunFolderError, match="the disk is full; what was there before is untouched"):
+        save(saved, make_model(2.0), tokenizer)
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+    assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
+
+
+def test_any_failure_leaves_the_old_checkpoint_as_it_was(
+    saved: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: TextTokenizer, path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TextTokenizer, "save", fail)
+    with pytest.raises(KeyboardInterrupt):
+        save(saved, make_model(2.0), tokenizer)
+    model = make_model()
+    load_weights(saved, model)
+    assert set(weights(model)) == {1.0}
+    assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
+
+
+def test_a_new_checkpoint_takes_the_place_of_the_old(saved: Path, tokenizer: TextTokenizer) -> None:
+    save(saved, make_model(2.0), tokenizer)
+    model = make_model()
+    load_weights(saved, model)
+    assert set(weights(model)) == {2.0}
+    assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
+
+
+def test_a_crash_between_the_two_renames_is_mended(saved: Path) -> None:
+    saved.rename(saved.with_name(".last.old"))
+    assert read_description(saved)["format"] == FORMAT
+    assert saved.is_dir()
+
+
+def test_a_link_is_the_same_files_without_the_trainers_state(saved: Path, tokenizer: TextTokenizer) -> None:
+    best = saved.with_name("best")
+    link_checkpoint(saved, best)
+    assert sorted(file.name for file in best.iterdir()) == sorted(MODEL_FILES)
+    assert all((best / name).samefile(saved / name) for name in MODEL_FILES)
+    save(saved, make_model(2.0), tokenizer)
+    model = make_model()
+    load_weights(best, model)
+    assert set(weights(model)) == {1.0}
+    with pytest.raises(CheckpointError, match="no trainer state"):
+        read_state(best)
+
+
+def test_without_hard_links_a_copy_is_made(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(checkpoint.os, "link", refuse)
+    best = saved.with_name("best")
+    link_checkpoint(saved, best)
+    assert all((best / name).read_bytes() == (saved / name).read_bytes() for name in MODEL_FILES)
+
+
+def test_a_folder_without_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"palbert\.json is missing"):
+        read_description(tmp_path)
+
+
+@pytest.mark.parametrize("number", [FORMAT + 1, 0, None])
+def test_another_format_is_refused_with_who_wrote_it(saved: Path, number: int | None) -> None:
+    (saved / "palbert.json").write_text(json.dumps({"format": number, "palbert": "7.1"}))
+    with pytest.raises(CheckpointError, match=rf"format {number} by palbert 7\.1; this palbert reads format {FORMAT}"):
+        read_description(saved)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"format": 1', b"[]", b"\xff\xfe"], ids=["empty", "cut", "list", "bytes"])
+def test_damaged_json_is_refused_with_its_name(saved: Path, content: bytes) -> None:
+    (saved / "palbert.json").write_bytes(content)
+    (saved / "trainer.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"palbert\.json: damaged"):
+        read_description(saved)
+    with pytest.raises(CheckpointError, match=r"trainer\.json: damaged"):
+        read_state(saved)
+
+
+@pytest.mark.parametrize("length", [0, 4, 100, -3])
+def test_damaged_weights_are_refused_with_their_name(saved: Path, length: int) -> None:
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        (saved / name).write_bytes((saved / "model.safetensors").read_bytes()[:length])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
+        load_weights(saved, make_model())
+    with pytest.raises(CheckpointError, match=r"optimizer\.safetensors: cannot be read"):
+        read_state(saved)
+
+
+def test_absent_weights_are_refused_with_their_name(saved: Path) -> None:
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
+        load_weights(saved, make_model())
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1)), "2.bias, 2.weight"),
+        (nn.Sequential(nn.Linear(3, 4)), "1.bias, 1.weight"),
+        (nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)), "0.weight"),
+    ],
+    ids=["missing", "too many", "shape"],
+)
+def test_weights_that_do_not_fit_are_refused_with_their_names(saved: Path, model: nn.Module, names: str) -> None:
+    before = weights(model)
+    with pytest.raises(CheckpointError, match=f"do not fit palbert.json: {names}"):
+        load_weights(saved, model)
+    assert weights(model) == before

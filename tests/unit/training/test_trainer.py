@@ -1,0 +1,300 @@
+"""The training loop: same seed, same run; stopped and resumed, the same run."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from palbert.errors import RecipeError, RunFolderError, TrainingError
+from palbert.objectives.supervised import LOSSES
+from palbert.recipe.schema import Recipe
+from palbert.training.hooks import read_records
+from palbert.training.schedule import SCHEDULES
+from palbert.training.trainer import Evaluation, Hook, Trainer
+from palbert.verbs import train as verb
+
+MakeRecipe = Callable[..., Recipe]
+Start = Callable[..., Any]
+TIMES = ("seconds", "tokens_per_second")
+
+
+@pytest.fixture(autouse=True)
+def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the final report: it is not the trainer's."""
+    monkeypatch.setattr(verb, "evaluate", lambda run: None)
+
+
+def state_of(run: Path, name: str = "last") -> dict[str, Any]:
+    """Return everything in a checkpoint but times."""
+    folder = run / "checkpoints" / name
+    tensors = {
+        f"{file.name}/{key}": value.tolist()
+        for file in folder.glob("*.safetensors")
+        for key, value in load_file(file).items()
+    }
+    facts = json.loads((folder / "trainer.json").read_text()) if (folder / "trainer.json").exists() else {}
+    facts.get("position", {}).pop("seconds", None)
+    return {**tensors, **facts, **json.loads((folder / "palbert.json").read_text())}
+
+
+def records_of(run: Path) -> list[dict[str, Any]]:
+    """Return the lines of metrics.jsonl without times."""
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in read_records(run / "metrics.jsonl")]
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int, how: Callable[[], object]) -> None:
+    """Do something in the middle of a step."""
+    original = Trainer.step
+
+    def step(self: Trainer, batches: Any) -> Any:
+        if self.position.step + 1 == number:
+            how()
+        return original(self, batches)
+
+    monkeypatch.setattr(Trainer, "step", step)
+
+
+def press_control_c() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def crash() -> None:
+    raise RuntimeError("power cut")
+
+
+def test_the_same_seed_gives_the_same_run_bit_by_bit(recipe: MakeRecipe, tmp_path: Path) -> None:
+    runs = [verb.train(recipe(), out=tmp_path / name) for name in ("one", "two")]
+    assert state_of(runs[0]) == state_of(runs[1])
+    assert records_of(runs[0]) == records_of(runs[1])
+
+
+def test_another_seed_gives_another_run(recipe: MakeRecipe, tmp_path: Path) -> None:
+    runs = [verb.train(recipe(seed=seed), out=tmp_path / f"{seed}") for seed in (1, 2)]
+    assert records_of(runs[0])[1:] != records_of(runs[1])[1:]
+
+
+def test_training_lowers_the_loss(recipe: MakeRecipe, tmp_path: Path) -> None:
+    changes = {"tasks": {"sts": {}}, "training": {"steps_per_epoch": 20, "log_every": 20}}
+    run = verb.train(recipe(**{**changes, "optimizer": {"learning_rate": 3e-3}}), out=tmp_path / "run")
+    losses = [record["losses"]["sts"] for record in records_of(run) if record["kind"] == "train"]
+    assert losses[-1] < 0.6 * losses[0]
+
+
+# Six steps an epoch, a line every fourth: stopped at the first step, between lines, at a line, at the end of
+# an epoch, in the second epoch, and at the very last step.
+@pytest.mark.parametrize("stop", [1, 3, 4, 6, 9, 12])
+def test_a_run_stopped_and_resumed_is_the_same_run(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    chosen = recipe(training={"log_every": 4}, optimizer={"schedule": "stlr"})
+    whole = verb.train(chosen, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, stop, press_control_c)
+        with pytest.raises(KeyboardInterrupt):
+            verb.train(chosen, out=tmp_path / "stopped")
+    stopped = tmp_path / "stopped"
+    assert state_of(stopped)["position"]["step"] == stop
+    assert records_of(stopped)[-1]["step"] == stop
+    verb.train(chosen, out=stopped, resume=True)
+    assert state_of(stopped) == state_of(whole)
+    assert state_of(stopped, "best") == state_of(whole, "best")
+    assert records_of(stopped) == records_of(whole)
+
+
+@pytest.mark.parametrize("step", [6, 8, 12])
+def test_a_run_that_crashed_goes_on_from_its_last_checkpoint(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    chosen = recipe(training={"log_every": 2, "save_every": 5})
+    whole = verb.train(chosen, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step, crash)
+        with pytest.raises(RuntimeError, match="power cut"):
+            verb.train(chosen, out=tmp_path / "crashed")
+    crashed = tmp_path / "crashed"
+    assert state_of(crashed)["position"]["step"] == {6: 5, 8: 6, 12: 10}[step]
+    with (crashed / "metrics.jsonl").open("a") as stream:
+        stream.write('{"kind": "train", "st')  # a line cut off
+    verb.train(chosen, out=crashed, resume=True)
+    assert state_of(crashed) == state_of(whole)
+    assert records_of(crashed) == records_of(whole)
+
+
+def test_resuming_with_other_settings_is_refused(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, 2, press_control_c)
+    with pytest.raises(KeyboardInterrupt):
+        verb.train(recipe(), out=tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"other settings.*optimizer\.learning_rate"):
+        verb.train(recipe(optimizer={"learning_rate": 2e-3}), out=tmp_path / "run", resume=True)
+
+
+def test_a_finished_run_is_not_written_over(recipe: MakeRecipe, tmp_path: Path) -> None:
+    run = verb.train(recipe(), out=tmp_path / "run")
+    before = records_of(run)
+    with pytest.raises(RunFolderError, match="already holds a run"):
+        verb.train(recipe(seed=2), out=run)
+    assert records_of(run) == before
+    verb.train(recipe(), out=run, resume=True)
+    assert records_of(run) == before
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_exit_code_1(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = LOSSES["mse"]
+    monkeypatch.setitem(LOSSES, "mse", lambda outputs, labels: good(outputs, labels) * float("nan"))
+    with pytest.raises(
+        TrainingError, match=r"The loss of task 'sts' became nan by step \d+\..*learning_rate"
+    ) as caught:
+        verb.train(recipe(tasks={"sst": {}, "quora": {}, "sts": {}}), out=tmp_path / "run")
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULES))
+def test_the_schedule_reaches_the_optimizer(recipe: MakeRecipe, tmp_path: Path, name: str) -> None:
+    rates = {"learning_rate": 1e-4, "head_learning_rate": 1e-3, "schedule": name}
+    run = verb.train(recipe(optimizer=rates, training={"log_every": 1}), out=tmp_path / "run")
+    schedule, lines = SCHEDULES[name](), [record for record in records_of(run) if record["kind"] == "train"]
+    assert len(lines) == 12
+    for line in lines:
+        factor = schedule(line["step"] - 1, 12)
+        assert line["learning_rate"] == pytest.approx({"encoder": 1e-4 * factor, "heads": 1e-3 * factor})
+
+
+def test_a_rate_of_0_changes_nothing(start: Start) -> None:
+    run = start()
+    before = [parameter.detach().clone() for parameter in run.model.parameters()]
+    run.trainer.schedule = lambda step, total: 0.0
+    run.trainer.step(run.trainer.feed(("sst",), {"sst": 0}))
+    assert all(torch.equal(a, b) for a, b in zip(before, run.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("clip", [1e-3, 0.1, float("inf")])
+def test_gradients_are_no_longer_than_the_clip(start: Start, clip: float) -> None:
+    def norm(trainer: Trainer) -> float:
+        """Take one step and return the length of the gradient that the optimizer saw."""
+        seen: list[torch.Tensor] = []
+        trainer.optimizer.register_step_pre_hook(
+            lambda *_: seen.extend(p.grad.clone() for p in trainer.parameters if p.grad is not None)
+        )
+        trainer.step(trainer.feed(("sts",), {"sts": 0}))
+        return float(torch.cat([gradient.flatten() for gradient in seen]).norm())
+
+    unclipped = norm(start("free", training={"clip": float("inf")}).trainer)
+    assert unclipped > 0.1
+    assert norm(start("clipped", training={"clip": clip}).trainer) == pytest.approx(min(clip, unclipped), rel=1e-3)
+
+
+def test_a_step_leaves_no_gradient_behind(start: Start) -> None:
+    trainer = start().trainer
+    trainer.step(trainer.feed(("sst",), {"sst": 0}))
+    assert all(parameter.grad is None for parameter in trainer.parameters)
+
+
+@pytest.mark.parametrize("pieces", [2, 3])
+def test_accumulation_does_not_change_the_step(start: Start, pieces: int) -> None:
+    def loss_and_gradient(accumulation: int) -> tuple[float, torch.Tensor]:
+        changes = {"training": {"accumulation": accumulation, "clip": float("inf")}}
+        still = {"tasks": {"sts": {"dropout": 0.0}}}
+        run = start(f"{accumulation}", **changes, **still)
+        run.model.eval()  # no dropout
+        batches = run.trainer.feed(("sts",), {"sts": 0})
+        assert len(batches) == accumulation
+        total = 0.0
+        for batch in batches:
+            losses = run.trainer.objective(run.model, batch)
+            run.trainer.gradients.backward(losses)
+            total += losses["sts"].item()
+        return total, torch.cat([p.grad.flatten() for p in run.trainer.parameters if p.grad is not None])
+
+    (loss, gradient), (whole_loss, whole) = loss_and_gradient(pieces), loss_and_gradient(1)
+    assert loss == pytest.approx(whole_loss, rel=1e-5)
+    torch.testing.assert_close(gradient, whole, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("sampler", ["annealed", "proportional", "round-robin"])
+def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> None:
+    run = start(training={"sampler": sampler, "log_every": 4})
+    assert run.fit()
+    plan = run.trainer.sampler
+    epochs = [record for record in records_of(run.folder.path) if record["kind"] == "epoch"]
+    assert [record["epoch"] for record in epochs] == [1, 2]
+    total: Counter[str] = Counter()
+    for record in epochs:
+        counted = Counter(task for step in plan.epoch(record["epoch"]) for task in step)
+        assert record["drawn"] == {task: counted[task] for task in ("sst", "quora", "sts")}
+        assert record["planned"] == pytest.approx(plan.planned(record["epoch"]), abs=0.006)
+        total += counted
+    assert run.trainer.position.draws == {task: total[task] for task in ("sst", "quora", "sts")}
+
+
+class Diary(Hook):
+    """Write down what happens."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def on_start(self, trainer: Trainer) -> None:
+        self.entries.append("start")
+
+    def on_step(self, trainer: Trainer, losses: dict[str, torch.Tensor], tokens: int) -> None:
+        assert trainer.model.training
+        assert tokens > 0
+        self.entries.append(f"step {trainer.position.step}")
+
+    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        assert (trainer.position.epoch, trainer.position.done) == (evaluation.epoch + 1, 0)
+        self.entries.append(f"epoch {evaluation.epoch} at {evaluation.step}")
+
+    def on_stop(self, trainer: Trainer) -> None:
+        self.entries.append("stop")
+
+    def on_end(self, trainer: Trainer) -> None:
+        self.entries.append("end")
+
+
+def trainer_with_diary(start: Start) -> tuple[Trainer, Diary]:
+    trainer, diary = start(training={"steps_per_epoch": 2}).trainer, Diary()
+    trainer.hooks = [diary]
+    return trainer, diary
+
+
+def test_hooks_see_the_run_in_order(start: Start) -> None:
+    trainer, diary = trainer_with_diary(start)
+    assert trainer.fit()
+    assert diary.entries == ["start", "step 1", "step 2", "epoch 1 at 2", "step 3", "step 4", "epoch 2 at 4", "end"]
+
+
+def test_hooks_see_a_run_that_is_stopped(start: Start) -> None:
+    trainer, diary = trainer_with_diary(start)
+    trainer.stopping = True
+    assert not trainer.fit()
+    assert diary.entries == ["start", "step 1", "stop", "end"]
+
+
+def test_hooks_see_the_end_of_a_run_that_fails(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, diary = trainer_with_diary(start)
+    interrupt_at(monkeypatch, 2, crash)
+    with pytest.raises(RuntimeError, match="power cut"):
+        trainer.fit()
+    assert diary.entries == ["start", "step 1", "end"]
+
+
+def test_a_frozen_encoder_stays_as_it_is(start: Start) -> None:
+    run = start(encoder={"frozen": True})
+    before = {name: value.clone() for name, value in run.model.state_dict().items()}
+    assert run.fit()
+    changed = {
+        name.split(".")[0] for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])
+    }
+    assert changed == {"heads"}

@@ -1,0 +1,182 @@
+"""Ctrl-C and kill -9: a checkpoint to load, a way to go on, and in the end the run that would have been."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+import palbert
+from palbert.training.hooks import read_records
+
+pytestmark = pytest.mark.usefixtures("no_plots")
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a recipe with a few hundred steps, that is, with time to stop it."""
+    path = tmp_path_factory.mktemp("long") / "long.toml"
+    values = {
+        "seed": 3,
+        "data": "samples",
+        "encoder": {"name": str(tiny_encoder)},
+        "tasks": ["sst", "sts"],
+        "training": {"epochs": 2, "steps_per_epoch": 100, "batch_size": 8, "log_every": 5, "save_every": 7},
+        "optimizer": {"learning_rate": 1e-3, "schedule": "stlr"},
+        "run": {"device": "cpu", "tensorboard": False},
+    }
+    path.write_text(tomli_w.dumps(values), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe: Path) -> Path:
+    """Train the recipe in one go."""
+    return palbert.train(recipe, out=recipe.parent / "undisturbed")
+
+
+def start(recipe: Path, run: Path) -> subprocess.Popen[str]:
+    """Start `palbert train` as a user does, and wait until it is in the middle of the first epoch."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from palbert.cli import main; main()", "train", str(recipe), "--out", str(run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 60
+    while sum(record["kind"] == "train" for record in read_records(run / "metrics.jsonl")) < 3:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "training does not start"
+        time.sleep(0.01)
+    return process
+
+
+def losses(run: Path) -> list[tuple[int, dict[str, float]]]:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    return [(record["step"], record["losses"]) for record in records if record["kind"] == "train"]
+
+
+def assert_same_end(run: Path, undisturbed: Path) -> None:
+    """Check that a run that was stopped and resumed is the run in one go, to the last bit."""
+    for name in ("last", "best", "best-sst", "best-sts"):
+        weights = [(folder / "checkpoints" / name / "model.safetensors").read_bytes() for folder in (run, undisturbed)]
+        assert weights[0] == weights[1], name
+    reports = [json.loads((folder / "report.json").read_text("utf-8")) for folder in (run, undisturbed)]
+    assert reports[0]["tasks"] == reports[1]["tasks"]
+    records = [read_records(folder / "metrics.jsonl") for folder in (run, undisturbed)]
+    for kind in ("epoch", "evaluation"):
+        first, second = ([record for record in lines if record["kind"] == kind] for lines in records)
+        assert first == second
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
+    recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
+) -> None:
+    run = tmp_path / "my run"  # a blank, which a command to be copied must quote
+    process = start(recipe, run)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == "" and "Traceback" not in err
+    assert "stopping after this step; press Ctrl-C again to stop at once" in err
+    step = json.loads((run / "checkpoints" / "last" / "trainer.json").read_text("utf-8"))["position"]["step"]
+    assert 15 <= step < 200
+    assert palbert.load(run).predict("sts", [("a", "b")])
+
+    said = next(line for line in err.splitlines() if "Go on with: " in line).partition("Go on with: ")[2]
+    program, *arguments = shlex.split(said)
+    assert program == "palbert"
+    result = cli(*arguments)
+    assert result.code == 0 and f"resuming at step {step} of 200" in result.err
+    assert_same_end(run, undisturbed)
+    assert losses(run)[-1] == losses(undisturbed)[-1]
+    steps = [number for number, _ in losses(run)]
+    assert steps == sorted(set(steps))
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(
+    recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
+) -> None:
+    run = tmp_path / "killed"
+    process = start(recipe, run)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert palbert.load(run).predict("sts", [("a", "b")])
+    step = json.loads((run / "checkpoints" / "last" / "trainer.json").read_text("utf-8"))["position"]["step"]
+    assert step % 7 == 0 and 7 <= step < 200
+    result = cli("train", recipe, "--out", run, "--resume")
+    assert result.code == 0 and f"resuming at step {step} of 200" in result.err
+    assert_same_end(run, undisturbed)
+    assert [number for number, _ in losses(run)] == [number for number, _ in losses(undisturbed)]
+
+
+def test_a_kill_between_the_two_renames_of_a_checkpoint_loses_nothing(trained: Path, run_copy: Path, cli: Cli) -> None:
+    checkpoints = run_copy / "checkpoints"
+    for name in ("best", "best-sst", "last"):  # the old folder is out of the way, the new one not yet in its place
+        (checkpoints / name).rename(checkpoints / f".{name}.old")
+        (checkpoints / f".{name}.k7x2").mkdir()
+    assert palbert.load(run_copy).predict("sst", ["fine"]) == palbert.load(trained).predict("sst", ["fine"])
+    assert cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume").code == 0
+    assert {path.name for path in checkpoints.iterdir()} == {path.name for path in (trained / "checkpoints").iterdir()}
+
+
+def test_a_metrics_file_cut_off_in_the_middle_of_a_line_is_mended_by_resuming(
+    trained: Path, run_copy: Path, cli: Cli
+) -> None:
+    whole = (run_copy / "metrics.jsonl").read_text("utf-8")
+    (run_copy / "metrics.jsonl").write_text(whole + '{"kind": "train", "st')
+    assert cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume").code == 0
+    assert (run_copy / "metrics.jsonl").read_text("utf-8") == whole
+
+
+@pytest.mark.parametrize("place", ["palbert.build.load_dataset", "palbert.verbs.train.build_trainer"])
+def test_ctrl_c_before_the_first_step_ends_quietly(
+    place: str, recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any, **settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    result = cli("train", recipe, "--out", tmp_path / "run")
+    assert (result.code, result.out) == (130, "")
+    assert result.err.endswith("error: stopped\n") and "Traceback" not in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_while_predicting_leaves_no_half_output(
+    trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.csv").write_text("sentence\na\nb\n")
+
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(palbert.Predictor, "predict", interrupted)
+    out = tmp_path / "out.csv"
+    result = cli("--debug", "predict", trained, "-t", "sst", "--input", tmp_path / "in.csv", "--output", out)
+    assert (result.code, result.err) == (130, "error: stopped\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_exit_code_1(
+    tiny_recipe: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
+) -> None:
+    values = {**tiny_recipe, "tasks": {"sts": {}}, "optimizer": {"learning_rate": 1e30}}
+    result = cli("train", write_recipe(values), "--out", tmp_path / "run")
+    assert (result.code, result.out) == (1, "")
+    assert "error: The loss of task 'sts' became nan by step" in result.err
+    assert "Lower optimizer.learning_rate" in result.err and "Traceback" not in result.err

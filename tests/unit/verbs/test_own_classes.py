@@ -1,0 +1,246 @@
+"""A user's own classes in a recipe: "my_module:MyClass" works end to end, and mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import palbert
+
+pytestmark = pytest.mark.usefixtures("no_plots")
+
+Cli = Callable[..., Any]
+
+MODULE = '''
+import torch
+from torch import nn
+from palbert.training.samplers import Sampler
+
+calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0}
+
+
+class Gated(nn.Module):
+    def __init__(self, hidden_size, *, outputs, dropout, gates=1):
+        super().__init__()
+        self.gate = nn.ParameterList([nn.Parameter(torch.ones(hidden_size)) for _ in range(gates)])
+        self.output = nn.Linear(hidden_size, outputs)
+
+    def forward(self, vector):
+        calls["head"] += 1
+        for gate in self.gate:
+            vector = vector * gate
+        return self.output(vector)
+
+
+class OnlyEvery(Sampler):
+    """Three batches of the last task, then one of the first."""
+
+    def __init__(self, rows, *, first=1, **settings):
+        super().__init__(rows, **settings)
+        self.first = first
+
+    def planned(self, epoch):
+        plan = [task for step in self.epoch(epoch) for task in step]
+        return {task: float(plan.count(task)) for task in self.rows}
+
+    def epoch(self, epoch):
+        tasks = list(self.rows)
+        return [(tasks[0] if step % 4 < self.first else tasks[-1],) for step in range(self.steps)]
+
+
+def seven(outputs, labels):
+    calls["loss"] += 1
+    return outputs.sum() * 0 + 7.0
+
+
+class Absolute(nn.Module):
+    def forward(self, outputs, labels):
+        calls["loss class"] += 1
+        return (outputs.squeeze(1) - labels).abs().mean()
+
+
+def first_and_last(encoder, hidden, batch, part):
+    calls["pooling"] += 1
+    starts = batch.starts[part.sequences]
+    ends = batch.starts[part.sequences.start + 1 : part.sequences.stop + 1] - 1
+    return hidden[starts] + hidden[ends]
+
+
+class Half:
+    def __init__(self, *, share=0.5):
+        self.share = share
+
+    def __call__(self, step, total):
+        calls["schedule"] += 1
+        return self.share
+
+
+class Plain:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def backward(self, losses):
+        calls["gradients"] += 1
+        sum(losses.values()).backward()
+
+    def combine(self):
+        pass
+
+
+class NoSampler:
+    def __init__(self, rows, **settings):
+        pass
+
+
+class NoModule:
+    def __init__(self, hidden_size, *, outputs, dropout):
+        pass
+'''
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Put a module into a folder of its own on the path; its name."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "my_parts.py").write_text(MODULE, "utf-8")
+    (folder / "broken_parts.py").write_text("class Head(:\n    pass\n", "utf-8")
+    monkeypatch.syspath_prepend(folder)
+    yield "my_parts"
+    for name in ("my_parts", "broken_parts"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **tiny_recipe,
+        "tasks": {"sst": {}, "sts": {}},
+        "training": {"epochs": 1, "steps_per_epoch": 8, "batch_size": 4, "log_every": 8},
+    }
+
+
+def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
+    module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
+) -> None:
+    values["tasks"]["sst"] |= {"loss": "my_parts:seven", "head": {"name": "my_parts:Gated", "gates": 3}}
+    values["tasks"]["sts"] |= {"loss": "my_parts:Absolute", "pooling": "my_parts:first_and_last"}
+    values["training"] |= {"sampler": {"name": "my_parts:OnlyEvery", "first": 2}, "gradients": "my_parts:Plain"}
+    values["optimizer"] = {"learning_rate": 1e-3, "schedule": {"name": "my_parts:Half", "share": 0.25}}
+    run = tmp_path / "run"
+    result = cli("train", write_recipe(values), "--out", run)
+    assert result.code == 0, result.err
+    calls = sys.modules[module].calls  # type: ignore[attr-defined]
+    assert (calls["loss"], calls["loss class"], calls["schedule"], calls["gradients"]) == (4, 4, 8, 8)
+    assert calls["head"] > 4 and calls["pooling"] > 4
+
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    [epoch] = [record for record in records if record["kind"] == "epoch"]
+    assert epoch["drawn"] == epoch["planned"] == {"sst": 4, "sts": 4}
+    [line] = [record for record in records if record["kind"] == "train"]
+    assert line["losses"]["sst"] == 7.0
+    assert line["learning_rate"]["heads"] == pytest.approx(0.25e-3)
+
+    asked = cli("predict", run, "--task", "sst", "--text", "a quiet little triumph", "--json")
+    assert asked.code == 0
+    [prediction] = palbert.load(run).predict("sst", ["a quiet little triumph"])
+    assert json.loads(asked.out)["prediction"] == prediction.answer
+    head = palbert.load(run).inference.model.heads["sst"]
+    assert type(head).__name__ == "Gated" and len(head.gate) == 3
+    assert cli("evaluate", run).code == 0
+    assert cli("train", run / "recipe.toml", "--out", run, "--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"tasks.sst.head": "no_such_parts:Head"}, "'no_such_parts:Head' cannot be imported: ModuleNotFoundError"),
+        ({"tasks.sst.head": "my_parts:Gatde"}, "'my_parts:Gatde' cannot be imported: AttributeError"),
+        ({"tasks.sst.head": "broken_parts:Head"}, "'broken_parts:Head' cannot be imported: SyntaxError"),
+        ({"tasks.sst.loss": "my_parts:nothing"}, "'my_parts:nothing' cannot be imported"),
+        ({"tasks.sst.pooling": "my_parts:nothing"}, "'my_parts:nothing' cannot be imported"),
+        ({"training.sampler": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
+        ({"training.gradients": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
+        ({"optimizer.schedule": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
+        ({"training.sampler": "my_parts:NoSampler"}, "training.sampler: 'my_parts:NoSampler' is no sampler."),
+        ({"tasks.sst.head": "my_parts:NoModule"}, "tasks.sst.head: 'my_parts:NoModule' is no torch.nn.Module."),
+        ({"tasks.sst.head": {"name": "my_parts:Gated", "gate": 2}}, "Did you mean 'gates'?"),
+        ({"optimizer.schedule": {"name": "my_parts:Half", "shares": 1}}, "Did you mean 'share'?"),
+    ],
+)
+def test_an_own_class_that_cannot_be_used_is_told(
+    change: dict[str, Any],
+    says: str,
+    module: str,
+    values: dict[str, Any],
+    write_recipe: Callable[..., Path],
+    tmp_path: Path,
+    cli: Cli,
+) -> None:
+    for key, value in change.items():
+        *parents, last = key.split(".")
+        place = values
+        for parent in parents:
+            place = place[parent]
+        place[last] = value
+    result = cli("train", write_recipe(values), "--out", tmp_path / "run")
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err and "Traceback" not in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_class_is_gone_says_which(
+    module: str,
+    values: dict[str, Any],
+    write_recipe: Callable[..., Path],
+    tmp_path: Path,
+    cli: Cli,
+) -> None:
+    values["tasks"] = {"sst": {"head": "my_parts:Gated"}}
+    run = tmp_path / "run"
+    assert cli("train", write_recipe(values), "--out", run).code == 0
+    sys.modules.pop("my_parts")
+    (tmp_path / "code" / "my_parts.py").unlink()
+    result = cli("predict", run, "--task", "sst", "--text", "a")
+    assert result.code == 2
+    assert "'my_parts:Gated' cannot be imported" in result.err and "PYTHONPATH" in result.err
+
+
+def test_an_error_in_a_users_class_ends_with_exit_code_1_and_its_message(
+    module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    values["tasks"] = {"sst": {"loss": "my_parts:wrong"}}
+    with (tmp_path / "code" / "my_parts.py").open("a") as stream:
+        stream.write('\n\ndef wrong(outputs, labels):\n    raise ZeroDivisionError("my own mistake")\n')
+    recipe = write_recipe(values)
+    result = cli("train", recipe, "--out", tmp_path / "run")
+    assert (result.code, result.out) == (1, "")
+    assert "error: ZeroDivisionError: my own mistake" in result.err and "Traceback" not in result.err
+    result = cli("--debug", "train", recipe, "--out", tmp_path / "other")
+    assert result.code == 1 and "my_parts.py" in result.err and "Traceback" in result.err
+
+
+def test_tasks_may_have_any_name_even_one_that_torch_uses(
+    tiny_recipe: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
+) -> None:
+    data = Path(palbert.__file__).parent / "data" / "samples"
+    similar = {"kind": "pair", "target": "number", "text": ["sentence1", "sentence2"], "label": "similarity",
+               "train": str(data / "sts-train.tsv"), "dev": str(data / "sts-dev.tsv")}  # fmt: skip
+    names = ["type", "keys", "train", "2nd-task", "parameters"]
+    values = {**tiny_recipe, "tasks": dict.fromkeys(names, similar)}
+    values["training"] = {"epochs": 1, "steps_per_epoch": 5, "batch_size": 2, "sampler": "round-robin"}
+    del values["data"]
+    run = tmp_path / "run"
+    assert cli("train", write_recipe(values), "--out", run).code == 0
+    model = palbert.load(run)
+    for name in names:
+        [prediction] = model.predict(name, [("a man", "a guitar")])
+        assert isinstance(prediction.answer, float)
+        assert (run / "predictions" / f"{name}-dev.csv").is_file()
+    assert len({model.predict(name, [("a man", "a guitar")])[0].answer for name in names}) == len(names)
