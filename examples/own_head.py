@@ -10,24 +10,21 @@ import palbert
 
 
 class Bilinear(nn.Module):
-    """Score two vectors by w · (U a ⊙ V b).
-
-    A head is made as `Class(hidden_size, outputs=…, dropout=…, **options of the recipe)`.
-    It is called with one vector a row, or with two for siamese pairs, and returns (rows, outputs).
-    """
+    """Score two vectors by w · (U a ⊙ V b); made with the recipe's options as further keyword arguments."""
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float, rank: int = 32) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.first = nn.Linear(hidden_size, rank)
-        self.second = nn.Linear(hidden_size, rank)
+        self.first, self.second = nn.Linear(hidden_size, rank), nn.Linear(hidden_size, rank)
         self.output = nn.Linear(rank, outputs)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Map two vectors a row, (rows, hidden) each, to (rows, outputs); single texts give one vector."""
         return self.output(self.first(self.dropout(a)) * self.second(self.dropout(b)))
 
 
 def main() -> None:
+    """Train similarity on the sample rows, and print what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm", help="minilm, a folder, or a Hub id")
     parser.add_argument("--out", type=Path, default=Path("runs/own-head"))

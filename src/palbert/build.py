@@ -73,6 +73,17 @@ def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dic
     return {name: load_dataset(task, split, tokenizer) for name, task in recipe.tasks.items() if getattr(task, split)}
 
 
+def check_lengths(tasks: Mapping[str, Task], tokenizer: TextTokenizer) -> None:
+    """Refuse sequences that would have no room for text between their special tokens."""
+    for name, task in tasks.items():
+        joint = task.kind == "pair" and not task.siamese
+        special = tokenizer.template.pair + 1 if joint else tokenizer.template.single
+        if task.max_length <= special:
+            raise RecipeError(
+                f"tasks.{name}.max_length: {task.max_length} leaves no room for text; take at least {special + 1}."
+            )
+
+
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     """Load the pretrained encoder with the recipe's dropout."""
     section = recipe.encoder

@@ -94,7 +94,7 @@ def pack(encoder: Encoder, lengths: list[int]) -> PackedBatch:
 def run_reference(model: Any, batch: PackedBatch, *, embeddings: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
     """Return transformers' hidden states of the real tokens, (tokens, hidden), and its pooled first tokens."""
     lengths = batch.starts.diff().tolist()
-    mask = torch.arange(batch.max_length) < batch.starts.diff()[:, None]
+    mask = torch.arange(batch.max_length, device=batch.ids.device) < batch.starts.diff()[:, None]
 
     def pad(values: Tensor, filling: int = 0) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values.split(lengths), batch_first=True, padding_value=filling)
@@ -251,25 +251,34 @@ def test_minilm_equals_transformers(minilm: tuple[Encoder, Any]) -> None:
     assert_same_gradients(encoder, model, batch)
 
 
+def hidden_and_gradients(encoder: Any, hidden: Tensor, weights: Tensor) -> dict[str, Tensor]:
+    """Return hidden states and the gradients of a weighted sum of them, by parameter name, float32 on the CPU."""
+    (hidden * weights.to(hidden)).sum().backward()
+    gradients = {name: value.grad for name, value in encoder.named_parameters() if value.grad is not None}
+    found = {name: value.detach().float().cpu() for name, value in {"hidden": hidden, **gradients}.items()}
+    encoder.zero_grad()
+    return found
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.01), (torch.float32, 1e-4)])
-def test_outputs_and_gradients_on_a_gpu_equal_transformers_within_the_precision(
-    both: tuple[Encoder, Any], dtype: torch.dtype, tolerance: float
-) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_a_gpu_comes_as_close_to_float32_as_transformers_does(both: tuple[Encoder, Any], dtype: torch.dtype) -> None:
     encoder, model = both
     batch = pack(encoder, LENGTHS)
-    batch = replace(batch, starts=torch.cat([batch.starts, batch.starts[-1:]]))  # an unused slot
-    expected, _ = run_reference(model, replace(batch, starts=batch.starts[:-1]))
-    weights = torch.randn_like(expected)
-    (expected * weights).sum().backward()
-    reference = {name: parameter.grad for name, parameter in model.named_parameters()}
+    hidden, _ = run_reference(model, batch)
+    weights = torch.randn_like(hidden)
+    exact = hidden_and_gradients(model, hidden, weights)
 
-    encoder = encoder.to("cuda", dtype)
-    hidden = encoder(batch.to("cuda"))
-    (hidden * weights.to("cuda", dtype)).sum().backward()
-    assert difference(hidden.cpu().float(), expected) <= tolerance
-    for name, parts in checkpoint_names(encoder).items():
-        if name.endswith("weight") and not name.startswith("pooler"):
-            gradient = encoder.get_parameter(name).grad
-            assert gradient is not None
-            assert difference(gradient.cpu().float(), torch.cat([reference[part] for part in parts])) <= tolerance
+    encoder, model, batch = encoder.to("cuda", dtype), model.to("cuda", dtype), batch.to("cuda")
+    theirs = hidden_and_gradients(model, run_reference(model, batch)[0], weights)
+    unused = replace(batch, starts=torch.cat([batch.starts, batch.starts[-1:]]))  # the end of a filled-up batch
+    ours = hidden_and_gradients(encoder, encoder(unused), weights)
+    parts = {"hidden": ("hidden",), **checkpoint_names(encoder)}
+    distances = []
+    for name, found in ours.items():
+        if not name.endswith("query_key_value.bias"):  # a third of its gradient is 0 but for rounding
+            expected, other = (torch.cat([values[part] for part in parts[name]]) for values in (exact, theirs))
+            distances.append([(each - expected).norm() / expected.norm() for each in (found, other)])
+    # Over all tensors: where rounding turns a sign before ReLU, a single gradient may be far off on either side.
+    distance, other_distance = torch.tensor(distances).mean(0)
+    assert distance <= 1.5 * other_distance + torch.finfo(dtype).eps

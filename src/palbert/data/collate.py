@@ -75,15 +75,15 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
 def sequence_lengths(
     tokens: tuple[Ragged, ...], template: Template, *, max_length: int, siamese: bool
 ) -> tuple[Integers, int]:
-    """Return the length of every sequence as it will be packed, and how many are cut."""
+    """Return the length of every sequence as it will be packed, and how many rows are cut."""
     if len(tokens) == 2 and not siamese:
         first, second = tokens[0].lengths, tokens[1].lengths
         room = max_length - template.pair
         kept = sum(_truncate_pair(first, second, room), np.zeros_like(first))
         return kept + template.pair, int((first + second > room).sum())
-    lengths = np.concatenate([column.lengths for column in tokens])
+    lengths = np.stack([column.lengths for column in tokens])  # (columns, rows)
     room = max_length - template.single
-    return np.minimum(lengths, room) + template.single, int((lengths > room).sum())
+    return np.minimum(lengths, room).ravel() + template.single, int((lengths > room).any(axis=0).sum())
 
 
 def _pack(portion: Portion, template: Template) -> list[_Packed]:

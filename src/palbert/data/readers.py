@@ -248,7 +248,7 @@ def _hub_files(path: str) -> list[Path]:
     try:
         root = Path(snapshot_download(f"{owner}/{repository}", repo_type="dataset", allow_patterns=patterns))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{path}: cannot be fetched from the Hub: {reason}",
             hint="Check the name and the connection, or give the files by path.",
@@ -262,4 +262,10 @@ def _hub_files(path: str) -> list[Path]:
     if not found:
         names = ", ".join(file.relative_to(root).as_posix() for file in files[:8]) or "nothing"
         raise DataError(f"{path}: no {', '.join(SUFFIXES)} file of split '{split}'; found {names}.")
+    configs = sorted({file.relative_to(root).parent.as_posix() for file in found})
+    if len(configs) > 1:
+        raise DataError(
+            f"{path}: the data set has several configurations: {', '.join(configs)}.",
+            hint=f"Name one: hf:{owner}/{repository}/{configs[0]}:{split}",
+        )
     return found

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.attention.varlen import varlen_attn
 
 from palbert.batch import PackedBatch
 
@@ -20,9 +19,9 @@ FLASH_WIDTH_STEP = 8
 FLASH_WIDTH_LIMIT = 256
 """Flash attention takes head widths up to this."""
 GROUP_FILL = 0.6
-"""On the CPU, sequences are padded together while the shortest has this share of the longest,"""
+"""On the CPU, sequences at least this share as long as the longest of a group are padded with it."""
 GROUP_SCORES = 2**18
-"""and while a head has no more scores than this, for its memory."""
+"""On the CPU, scores that a group of several sequences may have for each head; bounds the memory."""
 
 
 class Group(NamedTuple):
@@ -192,6 +191,9 @@ def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float)
     query, key, value = (F.pad(query_key_value, (0, fill)) if fill else query_key_value).unbind(1)
     starts, longest = sequences.starts, sequences.max_length
     if dropout == 0:
+        # Imported here: it takes torch's compiler along, as long again as all of torch.
+        from torch.nn.attention.varlen import varlen_attn
+
         mixed: Tensor = varlen_attn(query, key, value, starts, starts, longest, longest, scale=scale)  # type: ignore[assignment]
     else:
         # The private op under varlen_attn, because that one fixes dropout at 0; it has a gradient of its own.

@@ -98,10 +98,10 @@ class Embeddings(nn.Module):
         super().__init__()
         width = config.embedding_size
         self.position_offset = config.position_offset
-        self.word = nn.Embedding(config.vocabulary_size, width)
-        self.position = nn.Embedding(config.max_length + config.position_offset, width)
+        self.word = _table(config.vocabulary_size, width)
+        self.position = _table(config.max_length + config.position_offset, width)
         types = config.type_vocabulary_size
-        self.token_type = nn.Embedding(types, width) if types else None
+        self.token_type = _table(types, width) if types else None
         self.norm = nn.LayerNorm(width, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
         self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
@@ -165,7 +165,7 @@ class Encoder(nn.Module):
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         buckets = config.relative_buckets
-        self.relative = nn.Embedding(buckets, config.heads) if buckets else None
+        self.relative = _table(buckets, config.heads) if buckets else None
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if config.pooler else None
         self.apply(self._initialise)
 
@@ -217,10 +217,17 @@ class Encoder(nn.Module):
         return by_distance.t().unfold(1, length, 1).flip(1)  # type: ignore[no-any-return]
 
     def _initialise(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Linear | nn.Embedding):
+        # On the meta device there is nothing to fill in, and torch would load its compiler to do so.
+        if isinstance(module, nn.Linear | nn.Embedding) and not module.weight.is_meta:
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    """Make an embedding whose weights are still to be set."""
+    table: nn.Embedding = nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)  # type: ignore[no-untyped-call]
+    return table
 
 
 def _buckets(distances: Tensor, buckets: int) -> Tensor:

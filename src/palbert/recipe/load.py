@@ -32,6 +32,7 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = ()) -> Recipe:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
+    values = _with_absolute_folders(values, path.parent)
     for override in overrides:
         _set(values, override)
     return make_recipe(values, folder=path.parent, name=str(path))
@@ -65,7 +66,7 @@ def list_recipes() -> list[tuple[str, str]]:
 
 def make_recipe(values: Mapping[str, Any], *, folder: Path | None = None, name: str = "recipe") -> Recipe:
     """Check a recipe given as nested values; `folder` is where its relative file names start."""
-    values = _with_catalog(values)
+    values = _with_catalog(_with_absolute_folders(values, Path.cwd()))
     try:
         recipe = Recipe.model_validate(values)
     except ValidationError as error:
@@ -110,6 +111,19 @@ def _set(values: dict[str, Any], override: str) -> None:
     place[last] = value
 
 
+def _with_absolute_folders(values: Mapping[str, Any], start: Path) -> dict[str, Any]:
+    """Make the data folder and the encoder's folder absolute: in a file, they start where the file is."""
+    values = dict(values)
+    if isinstance(values.get("data"), str) and values["data"] not in ("samples", "hub"):
+        values["data"] = str((start / _expand(values["data"])).resolve())
+    encoder = values.get("encoder")
+    name = encoder.get("name") if isinstance(encoder, dict) else encoder
+    if isinstance(name, str) and (start / Path(name).expanduser()).is_dir():
+        absolute = str((start / Path(name).expanduser()).resolve())
+        values["encoder"] = {**encoder, "name": absolute} if isinstance(encoder, dict) else absolute
+    return values
+
+
 def _with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
     """Put the catalog's settings under those of each task it knows."""
     merged = dict(values)
@@ -143,7 +157,7 @@ def _defaults(name: str, data: Any) -> dict[str, Any]:
         return {**CATALOG[name], **HUB_SOURCES.get(name, {})}
     if isinstance(data, str):
         # The course's own names, as far as the folder holds them; test sets are optional.
-        folder = _expand(data)
+        folder = Path(data)
         files = {
             split: file for split, file in COURSE_FILES[name].items() if split != "test" or (folder / file).is_file()
         }
@@ -154,7 +168,7 @@ def _defaults(name: str, data: Any) -> dict[str, Any]:
 def _expand(path: str) -> Path:
     """Fill in ~ and environment variables."""
     expanded = os.path.expandvars(path)
-    if "$" in expanded:
+    if "$" in expanded and not Path(expanded).exists():
         raise RecipeError(
             f"'{path}': this environment variable is not set.", hint="Set it, or give the path with --set data=DIR."
         )
@@ -167,7 +181,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     if data == "samples":
         folder = SAMPLES_FOLDER
     elif data is not None and data != "hub":
-        folder = _expand(data).resolve()
+        folder = Path(data)
 
     def absolute(path: str) -> str:
         return path if path.startswith("hf:") else str((folder / _expand(path)).resolve())

@@ -135,7 +135,7 @@ class MetricsLog(Hook):
                 "kind": "train",
                 "step": trainer.position.step,
                 "epoch": trainer.position.epoch,
-                "losses": means,
+                "losses": {task: loss if math.isfinite(loss) else None for task, loss in means.items()},
                 "learning_rate": rates(trainer.optimizer),
                 "tokens_per_second": round(speed, 1),
                 "seconds": round(trainer.position.seconds, 3),
@@ -164,6 +164,7 @@ class TensorBoard:
         step = record["step"]
         for group in ("losses", "learning_rate", "drawn"):
             for name, value in record.get(group, {}).items():
+                value = math.nan if value is None else value
                 self.writer.add_scalar(f"{group}/{name}", value, step)
         for name in ("tokens_per_second", "overall"):
             if name in record:
@@ -215,6 +216,11 @@ class Checkpoints(Hook):
         self._save(trainer, {})
 
     def _save(self, trainer: Trainer, scores: dict[str, Any]) -> None:
+        if not all(bool(parameter.isfinite().all()) for parameter in trainer.parameters):
+            raise TrainingError(
+                f"The weights are no longer numbers at step {trainer.position.step}; the last checkpoint is kept.",
+                hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
+            )
         device = trainer.parameters[0].device
         save_checkpoint(
             self.folder / "last",

@@ -17,7 +17,7 @@ import tokenizers
 import torch
 
 from palbert import __version__
-from palbert.build import Machine, build_encoder, build_model, build_trainer, check_names, load_datasets
+from palbert.build import Machine, build_encoder, build_model, build_trainer, check_lengths, check_names, load_datasets
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
@@ -80,6 +80,7 @@ class _Run:
         self.folder = folder
         self.resume = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
+        check_lengths(recipe.tasks, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         provenance = _provenance(encoder_folder, data)

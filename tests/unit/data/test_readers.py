@@ -293,6 +293,15 @@ def test_a_data_set_that_is_not_there_is_refused_in_one_line(hub: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_failure_without_a_message_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **settings: object) -> str:
+        raise ConnectionResetError
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(DataError, match="cannot be fetched from the Hub: ConnectionResetError"):
+        resolve_files("hf:owner/name:train")
+
+
 def test_a_split_that_is_not_there_is_refused_with_what_is(hub: Path) -> None:
     with pytest.raises(DataError, match=r"split 'dev'; found .*README\.md"):
         resolve_files("hf:owner/name:dev")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError
-from palbert.evaluation.metrics import DEFAULT_METRICS, METRICS
+from palbert.evaluation.metrics import METRICS
 from palbert.gradients.sum import GRADIENTS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS
@@ -23,7 +23,7 @@ from palbert.recipe.schema import (
     RunSection,
     TrainingSection,
 )
-from palbert.tasks.choices import Component
+from palbert.tasks.choices import Component, Target
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Source, Task
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
@@ -52,10 +52,11 @@ def test_every_target_has_a_loss_that_exists() -> None:
     assert set(LOSS_OF_TARGET.values()) == set(LOSSES)
 
 
-def test_every_targets_metrics_are_those_of_the_evaluation() -> None:
-    assert METRICS_OF_TARGET == DEFAULT_METRICS
-    for target, names in METRICS_OF_TARGET.items():
-        assert all(target in METRICS[name].targets for name in names)
+@pytest.mark.parametrize("target", METRICS_OF_TARGET)
+def test_every_targets_metrics_exist_and_fit_it(target: Target) -> None:
+    assert METRICS_OF_TARGET.keys() == LOSS_OF_TARGET.keys() == set(get_args(Target))
+    assert METRICS_OF_TARGET[target]
+    assert [name for name in METRICS_OF_TARGET[target] if target not in METRICS[name].targets] == []
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,27 @@ def test_a_new_folder_replaces_the_old_one_altogether(tmp_path: Path) -> None:
     assert names(tmp_path) == ["target"]
 
 
+def test_the_old_folder_is_kept_until_the_new_one_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    with new_folder(target) as folder:
+        (folder / "old").touch()
+    rename = Path.rename
+
+    def lose_power(self: Path, other: Path) -> Path:
+        if other == target:
+            raise RuntimeError("power cut")
+        return rename(self, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", lose_power)
+        with pytest.raises(RuntimeError, match="power cut"), new_folder(target):
+            pass
+    recover_folder(target)
+    assert names(target) == ["old"]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("bug"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
 def test_a_new_folder_that_fails_leaves_the_old(tmp_path: Path, error: BaseException) -> None:
     target = tmp_path / "target"

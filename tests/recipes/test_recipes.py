@@ -1,0 +1,94 @@
+"""Every recipe that comes with palbert can be read and trained, on small data with a tiny encoder."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import palbert
+from palbert.errors import RecipeError
+from palbert.recipe.load import BUILTIN_FOLDER, SAMPLES_FOLDER, list_recipes
+from palbert.tasks.catalog import COURSE_FILES
+
+ROOT = Path(__file__).parents[2]
+OURS = sorted((ROOT / "recipes").rglob("*.toml"))
+RECIPES = [*sorted(BUILTIN_FOLDER.glob("*.toml")), *OURS]
+
+pytestmark = pytest.mark.usefixtures("_course_files")
+
+
+@pytest.fixture
+def _course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the sample rows as the course's files are: tabs, quotes, an index column without a name."""
+    folder = tmp_path / "course"
+    folder.mkdir()
+    for task in ("sst", "quora", "sts"):
+        for split in ("train", "dev"):
+            lines = (SAMPLES_FOLDER / f"{task}-{split}.tsv").read_text("utf-8").splitlines()
+            header, *rows = [line.split("\t") for line in lines]
+            with (folder / COURSE_FILES[task][split]).open("w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream, delimiter="\t")
+                writer.writerow(["", *header])
+                writer.writerows([str(index), *row[:-1], f"{float(row[-1])}"] for index, row in enumerate(rows))
+    monkeypatch.setenv("PALBERT_DATA", str(folder))
+
+
+def small(encoder: Path) -> list[str]:
+    """Return the settings that make any recipe a matter of a second."""
+    return [
+        f"encoder.name={encoder}",
+        "training.epochs=1",
+        "training.steps_per_epoch=2",
+        "training.batch_size=4",
+        "run.device=cpu",
+        "run.tensorboard=false",
+    ]
+
+
+def test_there_are_recipes_of_both_kinds() -> None:
+    assert {"demo"} <= {path.stem for path in RECIPES}
+    assert OURS
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_says_in_one_line_what_it_does(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    listed = dict(list_recipes())
+    description = listed[recipe.stem if recipe.parent == BUILTIN_FOLDER else str(recipe.relative_to(ROOT))]
+    assert len(description) > 20 and "\n" not in description
+    assert "not valid TOML" not in description
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_trains(recipe: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # reports without plots are quicker
+    run = palbert.train(recipe, out=tmp_path / "run", overrides=small(tiny_encoder))
+    report = json.loads((run / "report.json").read_text("utf-8"))
+    tasks = palbert.load_recipe(recipe).tasks
+    assert set(report["tasks"]) == set(tasks)
+    for name, rows in report["rows"].items():
+        assert rows["train"] > 300 and rows["dev"] > 100, name
+    assert 0 < report["overall"] < 1
+
+
+def test_the_courses_files_hold_the_rows_they_were_made_from(tiny_encoder: Path) -> None:
+    from palbert.build import load_datasets
+    from palbert.data.tokenizer import TextTokenizer
+
+    tokenizer = TextTokenizer.from_folder(tiny_encoder)
+    course = load_datasets(palbert.load_recipe(ROOT / "recipes" / "course.toml"), "train", tokenizer)
+    samples = load_datasets(palbert.load_recipe("demo"), "train", tokenizer)
+    for task, dataset in course.items():
+        assert list(dataset.ids) == list(samples[task].ids)
+        assert [list(column) for column in dataset.texts] == [list(column) for column in samples[task].texts]
+        assert dataset.labels.tolist() == samples[task].labels.tolist()
+
+
+def test_a_recipe_whose_data_folder_is_not_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PALBERT_DATA")
+    with pytest.raises(RecipeError, match=r"'\$PALBERT_DATA': this environment variable is not set\. .*--set data=DIR"):
+        palbert.load_recipe(ROOT / "recipes" / "course.toml")
