@@ -322,3 +322,8 @@ def test_a_folder_is_no_data_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataError, match="No such file"):
         read(tmp_path / "a.csv")
+
+
+def test_a_split_in_several_configurations_is_refused_with_their_names(hub: Path) -> None:
+    with pytest.raises(DataError, match=r"several configurations: data, small\. Name one: hf:owner/name/data:train"):
+        resolve_files("hf:owner/name:train")

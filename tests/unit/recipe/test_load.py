@@ -336,3 +336,30 @@ def test_a_written_recipe_holds_every_default() -> None:
     text = dump_recipe(make_recipe(SST))
     for line in ("epochs = 3", "weight_decay = 0.01", 'pooling = "cls"', 'loss = "cross-entropy"', 'device = "auto"'):
         assert line in text.splitlines()
+
+
+def test_folders_in_a_file_start_at_the_file_and_folders_in_overrides_where_the_user_is(
+    own_data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = 'kind = "single"\ntarget = "number"\ntext = "a"\ntrain = "train.csv"\ndev = "dev.csv"\n'
+    recipes = own_data / "recipes"
+    (recipes / "encoder").mkdir(parents=True)
+    path = write(recipes, f'data = ".."\nencoder = "encoder"\n[tasks.own]\n{task}')
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for name in ("train.csv", "dev.csv"):
+        (elsewhere / name).write_text("a\nx\n")
+    monkeypatch.chdir(elsewhere)
+    recipe = load_recipe(path)
+    assert recipe.encoder.name == str(recipes / "encoder")
+    assert recipe.tasks["own"].train[0].path == str(own_data / "train.csv")
+    assert load_recipe(path, overrides=["data=."]).tasks["own"].train[0].path == str(elsewhere / "train.csv")
+
+
+def test_a_folder_with_a_dollar_sign_is_a_folder(own_data: Path) -> None:
+    odd = own_data / "a$b"
+    odd.mkdir()
+    for name in ("train.csv", "dev.csv"):
+        (odd / name).write_text("a\nx\n")
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "dev.csv"}
+    recipe = make_recipe({"data": str(odd), "tasks": {"own": own}})
+    assert recipe.tasks["own"].dev[0].path == str(odd / "dev.csv")

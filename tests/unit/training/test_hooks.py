@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
+from palbert.batch import PackedBatch
+from palbert.errors import TrainingError
+from palbert.training.checkpoint import read_description
 from palbert.training.hooks import MetricsLog, TensorBoard, read_records
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
@@ -134,3 +138,32 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
         "overall": [(4, 0.75)],
         "sst/accuracy": [(4, 0.5)],
     }
+
+
+def test_weights_that_are_no_numbers_are_not_saved(start: Start) -> None:
+    run = start(training={"steps_per_epoch": 3, "log_every": 1000, "save_every": 1})
+    step = run.trainer.step
+
+    def spoil(batches: list[PackedBatch]) -> dict[str, Tensor]:
+        losses = step(batches)
+        if run.trainer.position.step == 1:
+            run.trainer.parameters[0].data.fill_(float("nan"))
+        return losses
+
+    run.trainer.step = spoil
+    with pytest.raises(TrainingError, match=r"no longer numbers at step 2"):
+        run.fit()
+    assert read_description(run.folder.checkpoint("last"))["step"] == 1
+
+
+def test_lines_of_a_run_that_diverged_are_strict_json(start: Start) -> None:
+    run = start(training={"steps_per_epoch": 3, "log_every": 1}, optimizer={"learning_rate": 1e30})
+    with pytest.raises(TrainingError):
+        run.fit()
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    lines = run.folder.metrics.read_text().splitlines()
+    records = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert None in records[-1]["losses"].values()
