@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,10 +56,9 @@ KEY_BIASES = (".key.bias", ".k.bias", ".k_lin.bias")
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def quiet_and_seeded() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.manual_seed(1)
 
 

@@ -50,6 +50,14 @@ def trained(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return palbert.train(folder / "given.toml", out=folder / "run")
 
 
+@pytest.fixture(scope="module")
+def on_cpu() -> Iterator[None]:
+    """Hide CUDA devices, so that what is loaded for prediction computes as the run was trained."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+
+
 @pytest.fixture
 def run_copy(trained: Path, tmp_path: Path) -> Path:
     """Return a copy of the trained run for tests that write into it."""

@@ -15,7 +15,7 @@ import pytest
 import palbert
 from palbert.cli import app, data_app
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 
@@ -221,10 +221,7 @@ def test_predict_takes_exactly_one_kind_of_question(options: list[str], trained:
         (["--task", "sst", "--text", "caf\udce9"], "A text is not valid Unicode."),
     ],
 )
-def test_predict_refuses_questions_that_do_not_fit(
-    options: list[str], says: str, trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+def test_predict_refuses_questions_that_do_not_fit(options: list[str], says: str, trained: Path, cli: Cli) -> None:
     result = cli("predict", trained, *options)
     assert (result.code, result.out) == (2, "")
     assert says in result.err and "Traceback" not in result.err

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from palbert.batch import PackedBatch
+from palbert.model.dropout import dropout_noise
 
 FLASH_WIDTH_STEP = 8
 """Flash attention takes head widths that are multiples of this."""
@@ -142,32 +143,9 @@ def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.
     """
     if sequences.bias is None and _flash_takes(query_key_value):
         return _attend_flash(query_key_value, sequences, dropout)
-    mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
+    with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
+        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
     return mixed
-
-
-def dropout(values: Tensor, probability: float) -> Tensor:
-    """Set a share of the values to zero and scale the others up by as much."""
-    if values.device.type == "cpu" and probability > 0:
-        return values * _dropout_noise(values, probability)
-    return F.dropout(values, probability)
-
-
-def _dropout_noise(like: Tensor, probability: float) -> Tensor:
-    """Draw zeros and 1 / (1 - probability), in the shape of a tensor.
-
-    On the CPU torch draws a 64-bit number for each value, one after the other; a transformer then spends
-    more time on dropout than on attention. Here one such number serves four values, 16 bits each, so the
-    probability is rounded to a multiple of 1/65536, and the scale is that of the rounded probability.
-    """
-    noise = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    if like.device.type != "cpu":
-        return noise.bernoulli_(1 - probability).div_(1 - probability)
-    dropped = round(probability * 2**16)
-    count = noise.numel()
-    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    torch.ge(bits[:count].view(noise.shape), dropped - 2**15, out=noise)
-    return noise.mul_(2**16 / (2**16 - dropped))
 
 
 def _flash_takes(query_key_value: Tensor) -> bool:
@@ -224,7 +202,7 @@ class _PaddedAttention(torch.autograd.Function):
             if group.mask is not None:
                 scores.view(-1, heads, *scores.shape[1:]).add_(group.mask)
             weights = scores.softmax(-1)
-            noise = _dropout_noise(weights, probability) if probability > 0 else None
+            noise = dropout_noise(weights, probability) if probability > 0 else None
             torch.bmm(weights if noise is None else weights * noise, value, out=output)
             if any(ctx.needs_input_grad):
                 saved += [weights, noise]

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
-from palbert.model.attention import Sequences, attend, dropout
+from palbert.model.attention import Sequences, attend
+from palbert.model.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -77,18 +78,6 @@ class EncoderConfig:
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise EncoderError(f"Expected {name} from 0 to below 1, found {getattr(self, name)}.")
-
-
-class Dropout(nn.Module):
-    """Dropout that is quick on the CPU too."""
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Drop values when training."""
-        return dropout(values, self.probability) if self.training else values
 
 
 class Embeddings(nn.Module):

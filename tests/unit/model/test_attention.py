@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.model import attention
-from palbert.model.attention import Padding, Sequences, attend, dropout
+from palbert.model.attention import Padding, Sequences, attend
+from palbert.model.dropout import dropout
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -202,3 +202,33 @@ def test_the_relative_table_is_trained() -> None:
     assert encoder.relative is not None
     assert encoder.relative.weight.grad is not None
     assert encoder.relative.weight.grad.any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("relative_buckets", [0, 32], ids=["flash", "biased"])
+def test_mixed_precision_on_a_gpu_stays_near_full_precision(relative_buckets: int) -> None:
+    encoder = encoder_of(relative_buckets=relative_buckets, dropout=0.0, attention_dropout=0.0).to("cuda")
+    batch = pack([5, 1, 30, 12]).to("cuda")
+    gradients = []
+    for enabled in (False, True):
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=enabled):
+            hidden = encoder(batch)
+        hidden.float().square().sum().backward()
+        gradients.append(encoder.layers[0].query_key_value.weight.grad.clone())
+        encoder.zero_grad()
+    assert (gradients[0] - gradients[1]).abs().max() <= 0.05 * gradients[0].abs().max()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_two_passes_with_dropout_from_one_seed_are_the_same_on_a_gpu() -> None:
+    encoder = encoder_of().to("cuda")
+    batch = pack([5, 1, 30, 12]).to("cuda")
+    gradients = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            hidden = encoder(batch)
+        hidden.float().square().sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in encoder.parameters() if p.grad is not None]))
+        encoder.zero_grad()
+    assert torch.equal(*gradients)

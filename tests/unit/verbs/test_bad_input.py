@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]
@@ -240,9 +240,7 @@ def test_bad_input_is_told_and_touches_nothing(
     cli: Cli,
     snapshot: Snapshot,
     write_recipe: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for name, content in case.files.items():
         (here / name).write_bytes(content.encode() if isinstance(content, str) else content)
     recipe = write_recipe(recipe_of(case, here, tiny_encoder))

@@ -52,6 +52,7 @@ def recipe(tmp_path: Path, tiny_encoder: Path, write_recipe: Callable[..., Path]
         "max_length": 8,
         "train": "tone-train.csv",
         "dev": "tone-dev.csv",
+        "test": "tone-test.csv",
     }
     alike = {
         "kind": "pair",
@@ -63,24 +64,27 @@ def recipe(tmp_path: Path, tiny_encoder: Path, write_recipe: Callable[..., Path]
         "train": "alike-train.tsv",
         "dev": "alike-dev.tsv",
     }
+    (tmp_path / "tone-test.csv").write_text("message\nyou fool\nsomething new\n", "utf-8")  # no labels; one of dev
     return write_recipe({"encoder": {"name": str(tiny_encoder)}, "tasks": {"tone": tone, "alike": alike}})
 
 
 def test_every_split_is_counted_right(recipe: Path) -> None:
     found = {(item.task, item.split): item for item in check_data(recipe)}
-    assert list(found) == [("tone", "train"), ("tone", "dev"), ("alike", "train"), ("alike", "dev")]
+    assert list(found) == [("tone", "train"), ("tone", "dev"), ("tone", "test"), ("alike", "train"), ("alike", "dev")]
     counted = {key: (item.rows, item.empty, item.dropped, item.duplicates, item.leaked, item.truncated)
                for key, item in found.items()}  # fmt: skip
     assert counted == {
         ("tone", "train"): (6, 2, 1, 2, 0, 1),
         ("tone", "dev"): (4, 1, 0, 1, 2, 0),
+        ("tone", "test"): (2, 0, 0, 0, 1, 0),
         ("alike", "train"): (3, 0, 0, 1, 0, 0),
         ("alike", "dev"): (2, 0, 0, 0, 1, 1),
     }
 
 
 def test_labels_and_lengths_are_those_of_the_usable_rows(recipe: Path) -> None:
-    train, dev, _, pairs = check_data(recipe)
+    train, dev, test, _, pairs = check_data(recipe)
+    assert len(test.labels) == 0
     assert train.labels.tolist() == [2, 2, 0, 0, 1, 2]
     assert dev.labels.tolist() == [2, 0, 1, 1]
     # Words and two special tokens, before the cut.
@@ -103,10 +107,11 @@ def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Pa
     page = tmp_path / "pages" / "data.html"
     result = cli("data", "check", recipe, "--out", page)
     assert result.code == 0
-    assert [" ".join(line.split()) for line in result.out.splitlines()[:5]] == [
+    assert [" ".join(line.split()) for line in result.out.splitlines()[:6]] == [
         "task split rows labels tokens mean / max cut empty twice in train",
         "tone train 6 33% / 17% / 50% 6 / 12 1 2 2 0",
         "tone dev 4 25% / 50% / 25% 4 / 6 0 1 1 2",
+        "tone test 2 none 4 / 4 0 0 0 1",
         "alike train 3 1 … 2.5, mean 1.50 6 / 7 0 0 1 0",
         "alike dev 2 3 … 4, mean 3.50 9 / 11 1 0 0 1",
     ]

@@ -20,7 +20,7 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 SAMPLES = Path(palbert.__file__).parent / "data" / "samples"

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 import palbert
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]

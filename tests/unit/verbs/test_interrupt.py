@@ -19,7 +19,7 @@ import tomli_w
 import palbert
 from palbert.training.hooks import read_records
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 
@@ -76,6 +76,7 @@ def assert_same_end(run: Path, undisturbed: Path) -> None:
         assert weights[0] == weights[1], name
     reports = [json.loads((folder / "report.json").read_text("utf-8")) for folder in (run, undisturbed)]
     assert reports[0]["tasks"] == reports[1]["tasks"]
+    assert losses(run) == losses(undisturbed)
     records = [read_records(folder / "metrics.jsonl") for folder in (run, undisturbed)]
     for kind in ("epoch", "evaluation"):
         first, second = ([record for record in lines if record["kind"] == kind] for lines in records)
@@ -102,9 +103,6 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
     result = cli(*arguments)
     assert result.code == 0 and f"resuming at step {step} of 200" in result.err
     assert_same_end(run, undisturbed)
-    assert losses(run)[-1] == losses(undisturbed)[-1]
-    steps = [number for number, _ in losses(run)]
-    assert steps == sorted(set(steps))
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(
@@ -121,7 +119,6 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     result = cli("train", recipe, "--out", run, "--resume")
     assert result.code == 0 and f"resuming at step {step} of 200" in result.err
     assert_same_end(run, undisturbed)
-    assert [number for number, _ in losses(run)] == [number for number, _ in losses(undisturbed)]
 
 
 def test_a_kill_between_the_two_renames_of_a_checkpoint_loses_nothing(trained: Path, run_copy: Path, cli: Cli) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import palbert
 
-pytestmark = pytest.mark.usefixtures("no_plots")
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 

@@ -13,11 +13,13 @@ import pytest
 import palbert
 from palbert.errors import CheckpointError, DataError
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 WORDS = ["the", "plot", "soup", "guitar", "rain", "quiet", "dull", "phone", "dentist", "never", "and", "with", "of"]
 
 
 @pytest.fixture(scope="module")
-def model(trained: Path) -> palbert.Predictor:
+def model(on_cpu: None, trained: Path) -> palbert.Predictor:
     return palbert.load(trained)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 import palbert
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 Cli = Callable[..., Any]
 Rows = list[dict[str, Any]]
 
@@ -67,7 +69,7 @@ def read(path: Path) -> Rows:
 
 
 @pytest.fixture(scope="module")
-def expected(trained: Path) -> list[palbert.Prediction]:
+def expected(on_cpu: None, trained: Path) -> list[palbert.Prediction]:
     answers = palbert.load(trained).predict("sst", TEXTS)
     assert len({answer.answer for answer in answers}) > 1, "the shared run answers all the same"
     return answers
@@ -227,6 +229,17 @@ def test_texts_with_line_breaks_and_tabs_are_kept_where_the_file_can_hold_them(
     assert result.code == 2
     assert "cannot hold a tab or a line break" in result.err and "Write .csv" in result.err
     assert not out.exists()
+
+
+def test_the_courses_own_test_files_are_answered_as_they_are(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    given, out = tmp_path / "ids-sst-test-student.csv", tmp_path / "out.csv"
+    given.write_text('\tid\tsentence\n0\tx1\t"A ""quiet"" triumph, really"\n1\tx2\tDull .\n', "utf-8")
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+    rows = read(out)
+    texts = ['A "quiet" triumph, really', "Dull ."]
+    assert [(row[""], row["id"], row["sentence"]) for row in rows] == [("0", "x1", texts[0]), ("1", "x2", texts[1])]
+    answers = palbert.load(trained).predict("sst", texts)
+    assert [row["prediction"] for row in rows] == [answer.answer for answer in answers]
 
 
 def test_a_column_that_the_answers_would_replace_is_refused(trained: Path, tmp_path: Path, cli: Cli) -> None:

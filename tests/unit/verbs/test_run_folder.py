@@ -26,6 +26,8 @@ try:
 except ImportError:  # Python 3.10
     import tomli as tomllib
 
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 TASKS = ("sst", "quora", "sts")
 MODEL_FILES = {"model.safetensors", "palbert.json", "tokenizer.json"}
 

@@ -1,0 +1,43 @@
+"""Dropout that is quick on the CPU too."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Dropout(nn.Module):
+    """Set a share of the values to zero when training."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Drop values when training."""
+        return dropout(values, self.probability) if self.training else values
+
+
+def dropout(values: Tensor, probability: float) -> Tensor:
+    """Set a share of the values to zero and scale the others up by as much."""
+    if values.device.type == "cpu" and probability > 0:
+        return values * dropout_noise(values, probability)
+    return F.dropout(values, probability)
+
+
+def dropout_noise(like: Tensor, probability: float) -> Tensor:
+    """Draw zeros and 1 / (1 - probability), in the shape of a tensor.
+
+    On the CPU torch draws a 64-bit number for each value, one after the other; a transformer then spends
+    more time on dropout than on attention. Here one such number serves four values, 16 bits each, so the
+    probability is rounded to a multiple of 1/65536, and the scale is that of the rounded probability.
+    """
+    noise = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    if like.device.type != "cpu":
+        return noise.bernoulli_(1 - probability).div_(1 - probability)
+    dropped = round(probability * 2**16)
+    count = noise.numel()
+    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+    torch.ge(bits[:count].view(noise.shape), dropped - 2**15, out=noise)
+    return noise.mul_(2**16 / (2**16 - dropped))
