@@ -104,9 +104,13 @@ def train(
 
     Example:  palbert train my.toml --set training.epochs=5 --out runs/mine
     """
+    from palbert.recipe.load import load_recipe
+
+    loaded = load_recipe(recipe, overrides=overrides or ())  # a wrong recipe is answered before torch is loaded
     from palbert.verbs.train import train as train_recipe
 
-    folder = train_recipe(recipe, out=out, resume=resume, force=force, overrides=overrides or ())
+    out = out or Path("runs") / Path(recipe).stem
+    folder = train_recipe(loaded, out=out, resume=resume, force=force)
     _print_run(folder)
     typer.echo(f"\nReport: {folder / 'report.html'}")
 

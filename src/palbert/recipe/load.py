@@ -25,17 +25,22 @@ SAMPLES_FOLDER = Path(__file__).parents[1] / "data" / "samples"
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
 
 
-def load_recipe(source: str | Path, *, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe file, or a built-in recipe by name, and apply `key=value` overrides."""
+def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_files: bool = True) -> Recipe:
+    """Read a recipe file, or a built-in recipe by name, and apply `key=value` overrides.
+
+    Args:
+        source: A file, or the name of a built-in recipe.
+        overrides: Settings as `key=value`.
+        check_files: Refuse a recipe whose data files are not there.
+    """
     path = find_recipe(source)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
-    values = _with_absolute_folders(values, path.parent)
     for override in overrides:
         _set(values, override)
-    return make_recipe(values, folder=path.parent, name=str(path))
+    return make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -64,15 +69,18 @@ def list_recipes() -> list[tuple[str, str]]:
     return listed
 
 
-def make_recipe(values: Mapping[str, Any], *, folder: Path | None = None, name: str = "recipe") -> Recipe:
-    """Check a recipe given as nested values; `folder` is where its relative file names start."""
-    values = _with_catalog(_with_absolute_folders(values, Path.cwd()))
+def make_recipe(
+    values: Mapping[str, Any], *, folder: Path | None = None, name: str = "recipe", check_files: bool = True
+) -> Recipe:
+    """Check a recipe given as nested values; `folder` is where its relative paths start."""
+    folder = folder or Path.cwd()
+    values = _with_catalog(_with_absolute_folders(values, folder))
     try:
         recipe = Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError(_explain(error, name)) from None
-    recipe = _with_absolute_paths(recipe, folder or Path.cwd())
-    problems = _missing_files(recipe)
+    recipe = _with_absolute_paths(recipe, folder)
+    problems = _missing_files(recipe) if check_files else []
     if problems:
         raise RecipeError("\n".join(f"{name}: {problem}" for problem in problems))
     return recipe
@@ -100,6 +108,10 @@ def _set(values: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
+    if key in ("data", "encoder"):  # a folder given by hand starts where the user is, not at the recipe
+        value = _with_absolute_folders({key: value}, Path.cwd())[key]
+    elif key == "encoder.name":
+        value = _with_absolute_folders({"encoder": value}, Path.cwd())["encoder"]
     *parents, last = key.strip().split(".")
     place = values
     for parent in parents:

@@ -355,6 +355,16 @@ def test_folders_in_a_file_start_at_the_file_and_folders_in_overrides_where_the_
     assert load_recipe(path, overrides=["data=."]).tasks["own"].train[0].path == str(elsewhere / "train.csv")
 
 
+def test_an_override_takes_the_place_of_a_variable_that_is_not_set(
+    own_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_DATA", raising=False)
+    task = 'kind = "single"\ntarget = "number"\ntext = "a"\ntrain = "train.csv"\ndev = "dev.csv"\n'
+    path = write(own_data, f'data = "$MY_DATA"\n[tasks.own]\n{task}')
+    recipe = load_recipe(path, overrides=[f"data={own_data}"])
+    assert recipe.tasks["own"].dev[0].path == str(own_data / "dev.csv")
+
+
 def test_a_folder_with_a_dollar_sign_is_a_folder(own_data: Path) -> None:
     odd = own_data / "a$b"
     odd.mkdir()
