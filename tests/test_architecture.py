@@ -15,6 +15,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS = {
     "__main__": 8,
     "cli": 7,
+    "terminal": 6,
     "verbs": 6,
     "build": 5,
     "training": 4,

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.errors import PalbertError, StoppedError
+from palbert.terminal import complain, log_to_terminal, print_summary, print_table, shown_answer
 
 
 class _Verbs(TyperGroup):
@@ -83,12 +84,12 @@ def demo(
     from palbert.verbs.train import train
 
     folder = train("demo", out=out, force=force, overrides=overrides or ())
-    _print_run(folder)
+    print_summary(json.loads((folder / "report.json").read_text("utf-8")))
     predictor = load(folder)
     for task, text in QUESTIONS:
         [answer] = predictor.predict(task, [text])
         shown = text if isinstance(text, str) else " / ".join(text)
-        typer.echo(f"{task:>6}  {shown}\n        → {_answer(answer.answer, answer.probabilities)}")
+        typer.echo(f"{task:>6}  {shown}\n        → {shown_answer(answer.answer, answer.probabilities)}")
     typer.echo(f"\nReport: {folder / 'report.html'}")
 
 
@@ -111,7 +112,7 @@ def train(
 
     out = out or Path("runs") / Path(recipe).stem
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
-    _print_run(folder)
+    print_summary(json.loads((folder / "report.json").read_text("utf-8")))
     typer.echo(f"\nReport: {folder / 'report.html'}")
 
 
@@ -132,7 +133,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(report.summary, ensure_ascii=False))
     else:
-        _print_summary(report.summary)
+        print_summary(report.summary)
 
 
 @app.command()
@@ -180,7 +181,7 @@ def predict(
         if as_json:
             typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
         else:
-            typer.echo(_answer(prediction.answer, prediction.probabilities))
+            typer.echo(shown_answer(prediction.answer, prediction.probabilities))
 
 
 @app.command()
@@ -214,7 +215,7 @@ def compare(
         ]
         for item in comparisons
     ]
-    _print_table(["task", "metric", "run", str(runs[0]), "score", "difference", "95 % interval", "p"], rows)
+    print_table(["task", "metric", "run", str(runs[0]), "score", "difference", "95 % interval", "p"], rows)
 
 
 @app.command()
@@ -225,7 +226,7 @@ def recipes() -> None:
     """
     from palbert.recipe.load import list_recipes
 
-    _print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
+    print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
 
 
 @data_app.command("check")
@@ -257,95 +258,26 @@ def data_check(
         ]
         for item in summaries
     ]
-    _print_table(["task", "split", "rows", "labels", "tokens mean / max", "cut", "empty", "twice", "in train"], rows)
+    print_table(["task", "split", "rows", "labels", "tokens mean / max", "cut", "empty", "twice", "in train"], rows)
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
     typer.echo(f"\nPlots: {path}")
-
-
-def _answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
-    if probabilities is None:
-        return f"{answer:.2f}"
-    ordered = sorted(probabilities.items(), key=lambda item: -item[1])
-    return f"{answer}  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
-
-
-def _print_run(folder: Path) -> None:
-    from palbert.runtime.run_folder import RunFolder
-
-    _print_summary(json.loads(RunFolder(folder).report("json").read_text("utf-8")))
-
-
-def _print_summary(summary: dict[str, Any]) -> None:
-    """Print the content of a report.json: scores beside the baselines."""
-    baselines = summary["baselines"]
-    rows = []
-    for name, metric in summary["metrics"].items():
-        interval = summary["intervals"][name]
-        rows.append(
-            [
-                name,
-                metric,
-                *(f"{values[name]:.3f}" for values in baselines.values()),
-                f"{summary['tasks'][name][metric]:.3f}",
-                f"{interval['low']:.3f} … {interval['high']:.3f}",
-            ]
-        )
-    _print_table(["task", "metric", *baselines, "trained", "95 % interval"], rows)
-    typer.echo(
-        f"\nOverall {summary['overall']:.4f} = {summary['formula']}\n"
-        f"{summary['encoder']}, seed {summary['seed']}, {summary['split']} split, "
-        f"trained for {summary['seconds']:.0f} s on {summary['device']} ({summary['precision']})"
-    )
-    for note in summary["notes"]:
-        typer.echo(f"Note: {note}")
-
-
-def _print_table(header: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    # A pipe or a file has no width: nothing is wrapped there, and each row stays one line.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
-    console.print(table)
 
 
 def main() -> None:
     """Run the command line; errors become one message and an exit code."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
-    _log_to_terminal()
+    log_to_terminal()
     try:
         app(prog_name="palbert")
     except PalbertError as error:
         if debug and not isinstance(error, StoppedError):
             traceback.print_exc()
-        _complain(error.message, error.hint)
+        complain(error.message, error.hint)
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _complain(f"{type(error).__name__}: {error}", "Not your input's fault; --debug shows where it happened.")
+        complain(f"{type(error).__name__}: {error}", "Not your input's fault; --debug shows where it happened.")
         sys.exit(1)
-
-
-def _complain(message: str, hint: str | None) -> None:
-    typer.echo(f"error: {message}", err=True)
-    if hint:
-        typer.echo(f"  {hint}", err=True)
-
-
-def _log_to_terminal() -> None:
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            from palbert.runtime.progress import console  # rich is not needed before something is said
-
-            console().print(self.format(record), markup=False, soft_wrap=True)
-
-    logger = logging.getLogger("palbert")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(Handler())
-    logger.propagate = False
