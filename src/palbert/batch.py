@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -46,7 +46,7 @@ class PackedBatch:
     starts: Tensor
     """Cumulative sequence lengths, int32, (sequences + 1,)."""
     max_length: int
-    """Length of the longest sequence."""
+    """Length of the longest sequence, or more: no sequence is longer."""
     parts: Mapping[str, Part] = field(default_factory=dict)
     """The share of each task, by task name."""
 
@@ -72,5 +72,27 @@ class PackedBatch:
             positions=self.positions.to(device, non_blocking=True),
             types=self.types.to(device, non_blocking=True),
             starts=self.starts.to(device, non_blocking=True),
+            parts=parts,
+        )
+
+    def only(self, tasks: Collection[str]) -> PackedBatch:
+        """Return the share of some tasks; the batch itself where that is all of it."""
+        if all(name in tasks for name in self.parts):
+            return self
+        kept = {name: part for name, part in self.parts.items() if name in tasks}
+        parts, tokens, sequences = {}, 0, 0
+        for name, part in kept.items():
+            next_token = tokens + part.tokens.stop - part.tokens.start
+            next_sequence = sequences + part.sequences.stop - part.sequences.start
+            parts[name] = replace(part, tokens=slice(tokens, next_token), sequences=slice(sequences, next_sequence))
+            tokens, sequences = next_token, next_sequence
+        lengths = self.starts.diff()
+        ends = torch.cat([lengths[part.sequences] for part in kept.values()]).cumsum(0, dtype=self.starts.dtype)
+        return replace(
+            self,
+            ids=torch.cat([self.ids[part.tokens] for part in kept.values()]),
+            positions=torch.cat([self.positions[part.tokens] for part in kept.values()]),
+            types=torch.cat([self.types[part.tokens] for part in kept.values()]),
+            starts=torch.cat([self.starts[:1], ends]),
             parts=parts,
         )

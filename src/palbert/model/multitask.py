@@ -37,11 +37,18 @@ class MultiTaskModel(nn.Module):
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
         """Return each task's outputs, (examples, outputs), in float32."""
+        return self.answers(batch, self.vectors(batch, embeddings=embeddings))
+
+    def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
+        """Return each task's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
         hidden = self.encoder(batch, embeddings=embeddings)  # (tokens, hidden)
+        return {task: self.poolings[task](self.encoder, hidden, batch, part) for task, part in batch.parts.items()}
+
+    def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return each task's outputs, (examples, outputs), in float32, given its vectors."""
         outputs = {}
         for task, part in batch.parts.items():
-            vectors = self.poolings[task](self.encoder, hidden, batch, part)  # (sequences, hidden)
-            sides = vectors.chunk(part.width)
+            sides = vectors[task].chunk(part.width)
             outputs[task] = self.heads[task](*sides).float()
         return outputs
 
