@@ -24,6 +24,8 @@ from palbert.model.heads import HEADS
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
+from palbert.objectives import Goal, Term
+from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised
 from palbert.recipe.schema import Recipe
 from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision
@@ -65,6 +67,7 @@ def check_names(recipe: Recipe) -> None:
         head_options(task, hidden_size=8)
     make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    make_objectives(recipe)
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
 
 
@@ -147,6 +150,44 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def make_objectives(recipe: Recipe) -> Objectives:
+    """Make the supervised losses and the terms beside them."""
+    losses = {name: _loss(task) for name, task in recipe.tasks.items()}
+    goals = {
+        name: Goal(
+            target=task.target,
+            loss=losses[name],
+            dropout=task.dropout,
+            joint=task.kind == "pair" and not task.siamese,
+        )
+        for name, task in recipe.tasks.items()
+    }
+    terms = []
+    for number, objective in enumerate(recipe.objectives):
+        options = {key: value for key, value in objective.options.items() if key != "tasks"}
+        chosen = {name: goals[name] for name in recipe.tasks_of(objective)}
+        place = f"objectives.{number}"
+        try:
+            term = make(OBJECTIVES, Component(name=objective.name, **options), place, chosen)
+        except RecipeError as error:
+            message = error.message if place in error.message else f"{place}: {error.message}"
+            raise RecipeError(message, hint=error.hint) from None
+        except TypeError as error:  # a text where a number should be
+            raise RecipeError(f"{place}: {error}.") from error
+        if not isinstance(term, Term):
+            raise RecipeError(
+                f"{place}: '{objective.name}' is no objective.",
+                hint="Derive its class from palbert.objectives.Term.",
+            )
+        terms.append(term)
+    return Objectives(Supervised(losses), terms)
+
+
+def _loss(task: Task) -> Any:
+    loss = _function(LOSSES, task.loss)
+    return functools.partial(loss, label_smoothing=task.label_smoothing) if task.label_smoothing else loss
+
+
 def build_trainer(
     recipe: Recipe,
     model: MultiTaskModel,
@@ -167,7 +208,8 @@ def build_trainer(
         )
         for name, task in recipe.tasks.items()
     }
-    losses = {name: _function(LOSSES, task.loss) for name, task in recipe.tasks.items()}
+    objective = make_objectives(recipe)
+    objective.prepare(model)
     return Trainer(
         model,
         sampler=make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()}),
@@ -177,7 +219,7 @@ def build_trainer(
             device=machine.device,
             accumulation=training.accumulation,
         ),
-        objective=Supervised(losses),
+        objective=objective,
         gradients=make(
             GRADIENTS,
             training.gradients,
@@ -185,11 +227,12 @@ def build_trainer(
             {name: task.weight for name, task in recipe.tasks.items()},
         ),
         optimizer=make_optimizer(
-            model.roles(),
+            [*model.roles(), ("objectives", objective)],
             learning_rates={
                 "encoder": rates.learning_rate,
                 "adapters": rates.adapter_learning_rate or rates.learning_rate,
                 "heads": rates.head_learning_rate or rates.learning_rate,
+                "objectives": rates.head_learning_rate or rates.learning_rate,
             },
             weight_decay=rates.weight_decay,
             betas=rates.betas,

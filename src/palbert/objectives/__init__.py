@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
+from palbert.tasks.choices import Target
+
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-class Objective(Protocol):
-    """Give each task of a batch one differentiable loss."""
+@dataclass(frozen=True)
+class Goal:
+    """What a term knows of a task."""
 
-    def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the loss of every task in the batch."""
-        ...
+    target: Target
+    """What is predicted: one of several classes, yes or no, or a number."""
+    loss: Loss
+    """The supervised loss, of outputs and labels."""
+    dropout: float = 0.0
+    """Dropout in front of the head."""
+    joint: bool = False
+    """Whether the task's sequences are joint pairs."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What the model made of a batch, by task."""
+
+    vectors: Mapping[str, Tensor]
+    """Pooled vectors, (sequences, hidden)."""
+    outputs: Mapping[str, Tensor]
+    """Outputs of the heads, (examples, outputs)."""
+
+
+class Term(nn.Module):
+    """One term beside the supervised losses, for some tasks.
+
+    A method is a subclass with a `values`; what it has as parameters is trained, and they and its buffers
+    are kept in `checkpoints/last`, not in the model. A weight of 0 is no term at all: nothing is computed.
+    """
+
+    def __init__(self, goals: Mapping[str, Goal], *, weight: float) -> None:
+        super().__init__()
+        if weight < 0:
+            raise RecipeError(f"Expected a weight of 0 or more, found {weight}.")
+        self.goals = dict(goals)
+        self.weight = weight
+
+    def prepare(self, model: MultiTaskModel) -> None:
+        """Look at the model once, before training: refuse it, or make parts of its size."""
+
+    def after_step(self, model: MultiTaskModel) -> None:
+        """Follow the weights, once after each step of the optimizer."""
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return the term of each task in the batch, weight included, as a mean over the batch's rows.
+
+        Args:
+            model: The model under training.
+            batch: The share of the term's own tasks.
+            clean: What the supervised pass gave, for these tasks and others.
+        """
+        raise NotImplementedError
+
+    def forward(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return the term of each task, times the share of the step's rows that this batch holds."""
+        if self.weight == 0 or not any(task in self.goals for task in batch.parts):
+            return {}
+        values = self.values(model, batch.only(self.goals), clean)
+        return {task: value * batch.parts[task].share for task, value in values.items()}

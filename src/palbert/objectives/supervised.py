@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-
-
-def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Mean of −log p(label)."""
-    return F.cross_entropy(outputs, labels)
+from palbert.objectives import Loss
 
 
-def binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Mean of −log p(label), from one logit a row."""
-    return F.binary_cross_entropy_with_logits(outputs.squeeze(1), labels.float())
+def cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+    """Mean of −log p(label); smoothing spreads that share of every label evenly over the classes."""
+    return F.cross_entropy(outputs, labels, label_smoothing=label_smoothing)
+
+
+def binary_cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+    """Mean of −log p(label), from one logit a row; smoothing as over two classes."""
+    yes = labels.float()
+    if label_smoothing:
+        yes = yes * (1 - label_smoothing) + label_smoothing / 2
+    return F.binary_cross_entropy_with_logits(outputs.squeeze(1), yes)
 
 
 def mean_squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -43,9 +45,13 @@ class Supervised:
 
     def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return each task's mean loss, times the share of the step's rows that this batch holds."""
+        return self.of(batch, model(batch))
+
+    def of(self, batch: PackedBatch, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the same, given the model's outputs."""
         losses = {}
-        for task, outputs in model(batch).items():
+        for task, answers in outputs.items():
             part = batch.parts[task]
             assert part.labels is not None, f"{task}: a training batch has labels"
-            losses[task] = self.losses[task](outputs, part.labels) * part.share
+            losses[task] = self.losses[task](answers, part.labels) * part.share
         return losses

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from palbert.errors import did_you_mean
 from palbert.tasks.choices import Component, component
 from palbert.tasks.spec import Task, Value
 
@@ -13,10 +15,14 @@ if TYPE_CHECKING:
     SamplerChoice = Component
     ScheduleChoice = Component
     GradientsChoice = Component
+    ObjectiveChoice = Component
 else:
     SamplerChoice = component("annealed", "proportional", "round-robin")
     ScheduleChoice = component("constant", "stlr")
     GradientsChoice = component("sum")
+    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart")
+
+NEED_DROPOUT = ("rdrop", "simcse")
 
 
 class EncoderSection(Value):
@@ -116,6 +122,8 @@ class Recipe(Value):
     """The pretrained encoder that all tasks share."""
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
+    objectives: tuple[ObjectiveChoice, ...] = ()
+    """Terms beside the supervised losses, each for all tasks or for those in `tasks = [...]`."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
@@ -134,6 +142,39 @@ class Recipe(Value):
             name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
         }
         return {**values, "tasks": tasks}
+
+    @model_validator(mode="after")
+    def _check_objectives(self) -> Recipe:
+        problems = [
+            problem for number in range(len(self.objectives)) for problem in self._problems_of_objective(number)
+        ]
+        if problems:
+            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
+
+    def _problems_of_objective(self, number: int) -> list[str]:
+        objective, place = self.objectives[number], f"objectives.{number}"
+        tasks = objective.options.get("tasks", list(self.tasks))
+        if not isinstance(tasks, list | tuple) or not tasks or not all(isinstance(task, str) for task in tasks):
+            return [f'{place}.tasks: expected names of tasks, such as ["{next(iter(self.tasks))}"], found {tasks!r}']
+        problems = [
+            f"{place}.tasks: unknown task '{task}'. {did_you_mean(task, self.tasks)}"
+            for task in tasks
+            if task not in self.tasks
+        ]
+        still = self.encoder.dropout == 0 and self.encoder.attention_dropout == 0
+        if objective.name == "rdrop":
+            still = still and any(task in self.tasks and self.tasks[task].dropout == 0 for task in tasks)
+        if still and objective.name in NEED_DROPOUT and objective.options.get("weight") != 0:
+            problems.append(
+                f"{place}: {objective.name} compares two passes with different dropout, and there is none. "
+                "Set encoder.dropout above 0"
+            )
+        return problems
+
+    def tasks_of(self, objective: Component) -> tuple[str, ...]:
+        """Names of the tasks that an objective is for."""
+        return tuple(objective.options.get("tasks", self.tasks))
 
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""

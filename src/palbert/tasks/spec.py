@@ -18,6 +18,7 @@ else:
     HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
 
 LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
+SMOOTHED_LOSSES = ("cross-entropy", "binary-cross-entropy")
 METRICS_OF_TARGET = {
     "classes": ("accuracy", "macro_f1"),
     "binary": ("accuracy", "precision", "recall", "f1"),
@@ -102,6 +103,8 @@ class Task(Value):
     """Dropout in front of the head."""
     loss: Annotated[str, one_of("cross-entropy", "binary-cross-entropy", "mse")] = ""
     """Training loss; the target's usual one unless given."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of every label that is spread evenly over the classes; for classes and binary."""
     metrics: tuple[str, ...] = ()
     """What is measured; the first one stands for the task in the overall score."""
     weight: float = Field(default=1.0, ge=0)
@@ -151,6 +154,10 @@ class Task(Value):
         if LOSS_OF_TARGET[self.target] != self.loss and ":" not in self.loss:
             problems.append(
                 f"loss '{self.loss}' does not fit target '{self.target}', which takes '{LOSS_OF_TARGET[self.target]}'"
+            )
+        if self.label_smoothing and self.loss not in SMOOTHED_LOSSES:
+            problems.append(
+                f"label_smoothing is for the losses {' and '.join(SMOOTHED_LOSSES)}; this one is '{self.loss}'"
             )
         if self.head.name in SIAMESE_HEADS and not self.siamese:
             problems.append(

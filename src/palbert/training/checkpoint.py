@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class TrainerState:
     best: dict[str, float]
     optimizer: dict[str, Tensor]
     random: dict[str, Tensor]
+    objective: dict[str, Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -42,12 +43,13 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint that takes the place of `folder` when it is complete."""
     with new_folder(folder) as temporary:
-        weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-        _write_tensors(temporary / "model.safetensors", weights)
+        _write_tensors(temporary / "model.safetensors", module_tensors(model))
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
         tokenizer.save(temporary / "tokenizer.json")
         _write_tensors(temporary / "optimizer.safetensors", state.optimizer)
         _write_tensors(temporary / "random.safetensors", state.random)
+        if state.objective:  # most objectives have no state
+            _write_tensors(temporary / "objective.safetensors", state.objective)
         _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
 
 
@@ -83,12 +85,18 @@ def read_description(folder: Path) -> dict[str, Any]:
 def load_weights(folder: Path, model: nn.Module) -> None:
     """Fill a model with a checkpoint's weights."""
     weights = _load_tensors(folder / "model.safetensors")
-    shapes = {name: value.shape for name, value in model.state_dict().items()}
-    found = {name: value.shape for name, value in weights.items()}
-    differing = sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+    differing = _differing(model, weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
     model.load_state_dict(weights)
+
+
+def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put back the state that a checkpoint holds of the objective."""
+    differing = _differing(objective, tensors)
+    if differing:
+        raise CheckpointError(f"{folder}: the objectives' state does not fit the recipe: {', '.join(differing[:8])}.")
+    objective.load_state_dict(tensors)
 
 
 def read_state(folder: Path) -> TrainerState:
@@ -97,12 +105,19 @@ def read_state(folder: Path) -> TrainerState:
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
     facts = _read_json(path)
+    objective = folder / "objective.safetensors"
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
         optimizer=_load_tensors(folder / "optimizer.safetensors"),
         random=_load_tensors(folder / "random.safetensors"),
+        objective=_load_tensors(objective) if objective.exists() else {},
     )
+
+
+def module_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Return what a module consists of, by name, as files take it."""
+    return {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -121,6 +136,13 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _differing(module: nn.Module, tensors: dict[str, Tensor]) -> list[str]:
+    """Name what a module and the tensors for it do not agree on."""
+    shapes = {name: value.shape for name, value in module.state_dict().items()}
+    found = {name: value.shape for name, value in tensors.items()}
+    return sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
 
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:

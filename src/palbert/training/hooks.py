@@ -21,6 +21,7 @@ from palbert.runtime.seeding import random_state
 from palbert.training.checkpoint import (
     TrainerState,
     link_checkpoint,
+    module_tensors,
     optimizer_tensors,
     save_checkpoint,
 )
@@ -232,6 +233,7 @@ class Checkpoints(Hook):
                 best=self.best,
                 optimizer=optimizer_tensors(trainer.optimizer),
                 random=random_state(device),
+                objective=module_tensors(trainer.objective),
             ),
         )
 

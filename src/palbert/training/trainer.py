@@ -13,7 +13,7 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Objective
+from palbert.objectives.objectives import Objectives
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
 from palbert.training.samplers import Sampler
@@ -91,7 +91,7 @@ class Trainer:
         *,
         sampler: Sampler,
         feed: Feed,
-        objective: Objective,
+        objective: Objectives,
         gradients: GradientMethod,
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,
@@ -111,7 +111,7 @@ class Trainer:
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.parameters = [p for module in (model, objective) for p in module.parameters() if p.requires_grad]
         self.position = Position(draws=dict.fromkeys(sampler.rows, 0))
         self.stopping = False
 
@@ -133,6 +133,7 @@ class Trainer:
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
+        self.objective.after_step(self.model)
         self.optimizer.zero_grad()
         return total
 

@@ -28,7 +28,13 @@ from palbert.recipe.schema import Provenance, Recipe
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state, seed_everything
-from palbert.training.checkpoint import load_weights, read_description, read_state, restore_optimizer
+from palbert.training.checkpoint import (
+    load_weights,
+    read_description,
+    read_state,
+    restore_objective,
+    restore_optimizer,
+)
 from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
 from palbert.training.trainer import Position, Trainer
 from palbert.verbs.evaluate import evaluate
@@ -124,6 +130,7 @@ class _Run:
         self.folder.sweep()
         load_weights(last, self.model)
         restore_optimizer(self.trainer.optimizer, state.optimizer)
+        restore_objective(last, self.trainer.objective, state.objective)
         restore_random_state(state.random, self.machine.device)
         self.trainer.position = Position(**state.position)
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)

@@ -1,0 +1,59 @@
+"""The proximal half of SMART: outputs that stay near those of the averaged weights (arXiv:1911.03437)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Goal, Pass, Term
+from palbert.objectives.divergence import divergence
+
+
+class Proximal(Term):
+    """μ · ℓ_s(f(x; θ), f(x; θ̃)): momentum Bregman proximal point optimization, section 3.2.
+
+    θ̃ is a moving average of the weights, θ̃ ← β θ̃ + (1 − β) θ after every step of the optimizer; it starts at the
+    weights that training starts from and is kept in `checkpoints/last`. The paper solves each proximal
+    problem by several steps before θ̃ moves; here θ̃ moves with every step.
+
+    Dropout: f(x; θ) is the supervised pass, f(x; θ̃) has none. No gradient flows through θ̃.
+
+    Costs one forward pass beside the supervised one, and a second copy of the weights.
+    """
+
+    def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0, beta: float = 0.99) -> None:
+        super().__init__(goals, weight=weight)
+        if not 0 <= beta < 1:
+            raise RecipeError(f"Expected beta from 0 to below 1, found {beta}.")
+        self.beta = beta
+        self.average: MultiTaskModel | None = None
+
+    def prepare(self, model: MultiTaskModel) -> None:
+        """Copy the weights that training starts from."""
+        if self.weight > 0:
+            self.average = copy.deepcopy(model).requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def after_step(self, model: MultiTaskModel) -> None:
+        """Move the average a little towards the weights."""
+        if self.average is None:
+            return
+        for average, weight in zip(self.average.parameters(), model.parameters(), strict=True):
+            if weight.requires_grad:
+                average.lerp_(weight, 1 - self.beta)
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return μ ℓ_s of each task."""
+        assert self.average is not None, "prepare comes before training"
+        with torch.no_grad():
+            outputs = self.average(batch)
+        return {
+            task: self.weight * divergence(clean.outputs[task], outputs[task], target=self.goals[task].target)
+            for task in batch.parts
+        }

@@ -1,0 +1,52 @@
+"""R-Drop: outputs that depend little on what dropout drops (Wu et al. 2021, arXiv:2106.14448)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Goal, Pass, Term
+from palbert.objectives.divergence import divergence
+
+
+class RDrop(Term):
+    """A second pass with other dropout masks; both answer the labels, and each other.
+
+    The supervised loss becomes the mean over both passes, and α ½ (KL(p‖q) + KL(q‖p)) is added; for numbers
+    α times the squared difference. Gradients flow through both passes. The paper takes the sum of both
+    losses; the mean, as in the authors' code, keeps the scale of a loss without R-Drop.
+
+    Costs one forward and one backward pass beside the supervised one.
+    """
+
+    def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
+        super().__init__(goals, weight=weight)
+
+    def prepare(self, model: MultiTaskModel) -> None:
+        """Refuse a model without dropout: both passes would be the same."""
+        config = model.encoder.config
+        if self.weight == 0 or config.dropout or config.attention_dropout:
+            return
+        still = sorted(task for task, goal in self.goals.items() if not goal.dropout)
+        if still:
+            raise RecipeError(
+                "objectives: rdrop compares two passes with different dropout, and there is none for "
+                f"{', '.join(still)}.",
+                hint="Set encoder.dropout or the task's dropout above 0, or leave rdrop out.",
+            )
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return what turns one supervised loss into the mean of both, plus the distance between the passes."""
+        second = model(batch)
+        values = {}
+        for task, part in batch.parts.items():
+            goal, outputs = self.goals[task], clean.outputs[task]
+            assert part.labels is not None, f"{task}: a training batch has labels"
+            mean = (goal.loss(second[task], part.labels) - goal.loss(outputs, part.labels)) / 2
+            scale = self.weight if goal.target == "number" else self.weight / 2
+            values[task] = mean + scale * divergence(second[task], outputs, target=goal.target)
+        return values

@@ -1,0 +1,98 @@
+"""SimCSE: a text is nearer to itself under other dropout than to the batch (Gao et al. 2021, arXiv:2104.08821)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Goal, Pass, Term
+
+
+class SimCSE(Term):
+    """InfoNCE over the cosines of the pooled vectors of two passes with different dropout, unsupervised.
+
+    The first view is the supervised pass, the second one more pass. Each text is to find itself among the texts
+    of its task in the batch. Of siamese pairs, first sentences are compared with first ones and second with
+    second, so that the two of a pair, which may well mean the same, are never told apart. A joint
+    pair is one text; with `projection`, its two encodings go through a linear layer before they are compared.
+    The layer starts as the identity, is trained at the heads' rate, and serves training alone: it is kept in
+    `checkpoints/last` for resuming, not in the model.
+
+    A batch of one row has nothing to tell it from: the term is 0. The other rows of a batch are part of the loss,
+    so cutting a step into pieces (`training.accumulation`) changes it.
+
+    Costs one forward and one backward pass beside the supervised one.
+    """
+
+    def __init__(
+        self,
+        goals: Mapping[str, Goal],
+        *,
+        weight: float = 1.0,
+        temperature: float = 0.05,
+        projection: bool = True,
+    ) -> None:
+        super().__init__(goals, weight=weight)
+        if not temperature > 0:
+            raise RecipeError(f"Expected a temperature above 0, found {temperature}.")
+        self.temperature = temperature
+        self.projection = projection
+        self.layers = nn.ModuleList()
+        self.layer_of: dict[str, int] = {}
+
+    def prepare(self, model: MultiTaskModel) -> None:
+        """Refuse an encoder without dropout, or without a weight to train; make the layers of joint pairs."""
+        if self.weight == 0:
+            return
+        config = model.encoder.config
+        if not (config.dropout or config.attention_dropout):
+            raise RecipeError(
+                "objectives: simcse compares two passes with different dropout, and the encoder has none.",
+                hint="Set encoder.dropout above 0, or leave simcse out.",
+            )
+        before_heads = [module for role, module in model.roles() if role != "heads"]
+        if not any(parameter.requires_grad for module in before_heads for parameter in module.parameters()):
+            raise RecipeError(
+                "objectives: simcse trains the encoder, and it is frozen.",
+                hint="Set encoder.frozen = false, or leave simcse out.",
+            )
+        device = next(model.parameters()).device
+        joint = [task for task, goal in self.goals.items() if goal.joint and self.projection]
+        self.layer_of = {task: number for number, task in enumerate(joint)}
+        self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in joint).to(device)
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return the weighted InfoNCE loss of each task."""
+        second = model.vectors(batch)
+        values = {}
+        # The cosines are divided by a small temperature: bf16 would be too coarse.
+        with torch.autocast(batch.ids.device.type, enabled=False):
+            for task, part in batch.parts.items():
+                views = clean.vectors[task].float(), second[task].float()
+                if task in self.layer_of:
+                    layer = self.layers[self.layer_of[task]]
+                    views = layer(views[0]), layer(views[1])
+                sides = zip(views[0].chunk(part.width), views[1].chunk(part.width), strict=True)
+                losses = [info_nce(one, other, temperature=self.temperature) for one, other in sides]
+                values[task] = self.weight * torch.stack(losses).mean()
+        return values
+
+
+def info_nce(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
+    """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = i, for two (rows, hidden)."""
+    cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t()  # (rows, rows)
+    return F.cross_entropy(cosines / temperature, torch.arange(len(first), device=first.device))
+
+
+def _identity(size: int) -> nn.Linear:
+    """Make a linear layer that changes nothing yet, without drawing a random number."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, size, size)  # type: ignore[no-untyped-call]
+    nn.init.eye_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

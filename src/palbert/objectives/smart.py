@@ -1,0 +1,106 @@
+"""SMART: outputs that change little when the word embeddings do (Jiang et al. 2020, arXiv:1911.03437)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Goal, Pass, Term
+from palbert.objectives.divergence import divergence
+
+
+class SMART(Term):
+    """λ_s · max ℓ_s(f(x̃), f(x)) over ‖x̃ − x‖ ≤ ε: the smoothness-inducing adversarial term.
+
+    x are the word embeddings of one sequence; of a siamese pair, both are perturbed. The search starts from
+    noise N(0, σ²), takes T steps of length η along the gradient, scaled to length 1 in the given norm for
+    each sequence, and projects onto the ball after each one. Without that scale the gradients near
+    x̃ = x are so small that the noise would decide alone.
+
+    Dropout: f(x) is the supervised pass, not computed again; every pass with a perturbed input draws masks of
+    its own. So the term also asks for outputs that depend little on dropout. The search compares with f(x) held
+    fixed; the term's gradient flows through f(x̃) and f(x), as the formula has it, and takes x̃ − x as a
+    constant. The search leaves nothing in the parameters' `.grad`.
+
+    Costs T + 1 forward and T + 1 backward passes beside the supervised one; those of the search do without the
+    gradients of the weights.
+    """
+
+    def __init__(
+        self,
+        goals: Mapping[str, Goal],
+        *,
+        weight: float = 1.0,
+        epsilon: float = 1e-6,
+        sigma: float = 1e-5,
+        eta: float = 1e-3,
+        steps: int = 1,
+        norm: Literal["inf", "l2"] = "inf",
+    ) -> None:
+        super().__init__(goals, weight=weight)
+        for name, value in (("epsilon", epsilon), ("sigma", sigma), ("eta", eta)):
+            if not value > 0:
+                raise RecipeError(f"Expected {name} above 0, found {value}.")
+        if steps != int(steps) or steps < 1:
+            raise RecipeError(f"Expected one or more steps, found {steps}.")
+        if norm not in ("inf", "l2"):
+            raise RecipeError(f"Expected norm to be 'inf' or 'l2', found {norm!r}.")
+        self.epsilon = epsilon
+        self.sigma = sigma
+        self.eta = eta
+        self.steps = int(steps)
+        self.norm = norm
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return λ_s ℓ_s of each task."""
+        words = model.encoder.word_embeddings(batch.ids)  # (tokens, embedding_size)
+        moved = words + self.perturbation(model, batch, words.detach(), clean.outputs)
+        outputs = model(batch, embeddings=moved)
+        return {
+            task: self.weight * divergence(outputs[task], clean.outputs[task], target=self.goals[task].target)
+            for task in batch.parts
+        }
+
+    def perturbation(
+        self, model: MultiTaskModel, batch: PackedBatch, words: Tensor, outputs: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Search for the x̃ − x that moves the outputs most, (tokens, embedding_size)."""
+        delta = self.noise(words)
+        for _ in range(self.steps):
+            delta.requires_grad_()
+            found = model(batch, embeddings=words + delta)
+            distances = [
+                divergence(found[task], outputs[task].detach(), target=self.goals[task].target) for task in batch.parts
+            ]
+            with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
+                [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
+            length = self.length(gradient, batch).clamp(min=torch.finfo(gradient.dtype).tiny)
+            delta = self.project(delta.detach() + self.eta * gradient / length, batch)
+        return delta
+
+    def noise(self, words: Tensor) -> Tensor:
+        """Draw where the search starts."""
+        return torch.randn_like(words) * self.sigma
+
+    def project(self, delta: Tensor, batch: PackedBatch) -> Tensor:
+        """Return the nearest point at most ε from x, for each sequence."""
+        if self.norm == "inf":
+            return delta.clamp(-self.epsilon, self.epsilon)
+        length = self.length(delta, batch).clamp(min=self.epsilon)
+        return delta * (self.epsilon / length)
+
+    def length(self, values: Tensor, batch: PackedBatch) -> Tensor:
+        """Return the norm of each token's sequence, (tokens, 1)."""
+        lengths = batch.starts.diff()
+        if self.norm == "inf":
+            of_sequence = torch.segment_reduce(values.abs().amax(1), "max", lengths=lengths, unsafe=True)
+        else:
+            squares = values.square().sum(1)
+            of_sequence = torch.segment_reduce(squares, "sum", lengths=lengths, unsafe=True).sqrt()
+        return of_sequence.repeat_interleave(lengths, output_size=batch.tokens)[:, None]

@@ -1,0 +1,110 @@
+"""What the tests of objectives share: a small model with tasks of every kind, and batches for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from palbert.batch import PackedBatch
+from palbert.build import build_model
+from palbert.data.collate import Portion, collate
+from palbert.data.tokenizer import TextTokenizer
+from palbert.model.multitask import MultiTaskModel
+from palbert.model.pretrained import load_encoder
+from palbert.objectives import Goal, Pass
+from palbert.objectives.supervised import LOSSES, Supervised
+from palbert.tasks.catalog import CATALOG
+from palbert.tasks.spec import Task
+
+ROWS = 6
+SIAMESE = {"pair_input": "siamese", "head": "concat-difference"}
+TASKS: dict[str, dict[str, Any]] = {
+    "classes": CATALOG["sst"],
+    "binary-joint": CATALOG["quora"],
+    "binary-siamese": {**CATALOG["quora"], **SIAMESE, "pooling": "mean"},
+    "number-joint": {**CATALOG["sts"], "pooling": "mean"},
+    "number-siamese": {**CATALOG["sts"], **SIAMESE},
+}
+LABELS = {
+    "classes": np.arange(ROWS) % 5,
+    "binary": np.arange(ROWS) % 2,
+    "number": np.linspace(0, 5, ROWS, dtype=np.float32),
+}
+FIRST = [" ".join(["the", "phone", "is", "a"][: row % 4 + 1]) + f" number {row}" for row in range(ROWS)]
+SECOND = [" ".join(["a", "man", "with"][: row % 3 + 1]) for row in range(ROWS)]
+
+
+@dataclass
+class Scene:
+    """A model, its tasks, and batches for them."""
+
+    model: MultiTaskModel
+    tasks: dict[str, Task]
+    tokenizer: TextTokenizer
+
+    @property
+    def goals(self) -> dict[str, Goal]:
+        return {
+            name: Goal(
+                target=task.target,
+                loss=LOSSES[task.loss],
+                dropout=task.dropout,
+                joint=task.kind == "pair" and not task.siamese,
+            )
+            for name, task in self.tasks.items()
+        }
+
+    @property
+    def supervised(self) -> Supervised:
+        return Supervised({name: LOSSES[task.loss] for name, task in self.tasks.items()})
+
+    def batch(self, rows: Sequence[int] = range(ROWS)) -> PackedBatch:
+        """Collate some rows of every task."""
+        columns = self.tokenizer(FIRST), self.tokenizer(SECOND)
+        portions = [
+            Portion(
+                name,
+                columns[: len(task.text)],
+                np.array(rows),
+                32,
+                siamese=task.siamese,
+                labels=LABELS[task.target],
+                share=len(rows) / ROWS,
+            )
+            for name, task in self.tasks.items()
+        ]
+        return collate(portions, self.tokenizer.template)
+
+    def clean(self, batch: PackedBatch) -> Pass:
+        vectors = self.model.vectors(batch)
+        return Pass(vectors, self.model.answers(batch, vectors))
+
+    def gradient(self) -> torch.Tensor:
+        """Return what is in `.grad`, as one vector; zeros where there is nothing."""
+        return torch.cat(
+            [torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten() for p in self.model.parameters()]
+        )
+
+
+@pytest.fixture
+def scene(tiny_encoder: Path, tokenizer: TextTokenizer) -> Callable[..., Scene]:
+    """Return a function that makes the same model each time, for all tasks or some, with dropout or without."""
+
+    def make(*names: str, dropout: float = 0.0) -> Scene:
+        tasks = {
+            name: Task.model_validate({"name": name, **TASKS[name], "dropout": dropout}) for name in names or TASKS
+        }
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = build_model(tasks, load_encoder(tiny_encoder, dropout=dropout, attention_dropout=dropout))
+        for parameter in model.heads.parameters():  # larger outputs, so that distances are no rounding errors
+            parameter.data.mul_(4)
+        return Scene(model.train(), tasks, tokenizer)
+
+    return make
