@@ -11,12 +11,14 @@ import torch
 from scipy.special import expit, softmax
 from sklearn.metrics import log_loss, mean_squared_error
 
-from palbert.build import build_model
+from palbert.build import build_model, make_objectives
 from palbert.data.collate import Portion, collate
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
-from palbert.objectives.supervised import LOSSES, Supervised
+from palbert.objectives.supervised import LOSSES, Supervised, binary_cross_entropy, cross_entropy
+from palbert.recipe.load import make_recipe
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 
@@ -65,6 +67,35 @@ def test_a_confident_mistake_has_a_finite_loss(name: str) -> None:
     outputs = np.full((2, 5 if name == "cross-entropy" else 1), -300.0)
     outputs[:, 0] = 300.0
     assert loss(name, outputs, np.array([1, 0])) > 100
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_label_smoothing_equals_torchs(generator: np.random.Generator, smoothing: float) -> None:
+    outputs, labels = torch.from_numpy(generator.normal(size=(40, 5))), torch.from_numpy(generator.integers(0, 5, 40))
+    expected = torch.nn.functional.cross_entropy(outputs, labels, label_smoothing=smoothing)
+    torch.testing.assert_close(cross_entropy(outputs, labels, label_smoothing=smoothing), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_binary_label_smoothing_equals_torchs_over_two_classes(
+    generator: np.random.Generator, smoothing: float
+) -> None:
+    outputs, labels = torch.from_numpy(generator.normal(size=(40, 1))), torch.from_numpy(generator.integers(0, 2, 40))
+    logits = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
+    expected = torch.nn.functional.cross_entropy(logits, labels, label_smoothing=smoothing)
+    found = binary_cross_entropy(outputs, labels, label_smoothing=smoothing)
+    torch.testing.assert_close(found, expected, check_dtype=False)
+
+
+def test_label_smoothing_reaches_the_loss_and_is_refused_for_numbers() -> None:
+    tasks = {"sst": {"label_smoothing": 0.2}, "quora": {"label_smoothing": 0.1}, "sts": {}}
+    losses = make_objectives(make_recipe({"data": "samples", "tasks": tasks})).supervised.losses
+    outputs, labels = torch.tensor([[1.0, -2.0, 0.5, 0.0, 3.0]]), torch.tensor([1])
+    assert losses["sst"](outputs, labels) == cross_entropy(outputs, labels, label_smoothing=0.2)
+    answer = binary_cross_entropy(outputs[:, :1], labels, label_smoothing=0.1)
+    assert losses["quora"](outputs[:, :1], labels) == answer
+    with pytest.raises(RecipeError, match=r"tasks\.sts: label_smoothing is for the losses cross-entropy and binary"):
+        make_recipe({"data": "samples", "tasks": {"sts": {"label_smoothing": 0.1}}})
 
 
 def model_and_tasks(folder: Path) -> tuple[MultiTaskModel, dict[str, Task]]:

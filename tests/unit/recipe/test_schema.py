@@ -13,6 +13,7 @@ from palbert.evaluation.metrics import METRICS
 from palbert.gradients.sum import GRADIENTS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS
+from palbert.objectives.objectives import OBJECTIVES
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import (
@@ -33,6 +34,7 @@ Change = Callable[[str], dict[str, Any]]
 TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "sampler": (lambda name: {"training": {"sampler": name}}, SAMPLERS),
     "gradients": (lambda name: {"training": {"gradients": name}}, GRADIENTS),
+    "objectives": (lambda name: {"objectives": [name]}, OBJECTIVES),
     "schedule": (lambda name: {"optimizer": {"schedule": name}}, SCHEDULES),
     "head": (lambda name: {"tasks": {"sst": {"head": name}}}, HEADS),
     "pooling": (lambda name: {"tasks": {"sst": {"pooling": name}}}, POOLINGS),

@@ -1,0 +1,78 @@
+"""R-Drop: nothing without dropout, the mean of both losses and their distance with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from palbert.errors import RecipeError
+from palbert.objectives.divergence import divergence
+from palbert.objectives.objectives import Objectives
+from palbert.objectives.rdrop import RDrop
+
+MakeScene = Callable[..., Any]
+
+
+def test_is_0_without_dropout_and_leaves_the_gradient_as_it_is(scene: MakeScene) -> None:
+    plain, dropped = scene(), scene()
+    batch = plain.batch()
+    torch.stack(list(plain.supervised(plain.model, batch).values())).sum().backward()  # type: ignore[no-untyped-call]
+    term = RDrop(dropped.goals, weight=3.0)
+    assert all(value == 0 for value in term(dropped.model, batch, dropped.clean(batch)).values())
+    losses = Objectives(dropped.supervised, [term])(dropped.model, batch)
+    torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(dropped.gradient(), plain.gradient())
+
+
+def test_loss_is_the_mean_of_both_passes_and_their_weighted_distance(scene: MakeScene) -> None:
+    stage = scene(dropout=0.2)
+    batch = stage.batch()
+    torch.manual_seed(3)
+    losses = Objectives(stage.supervised, [RDrop(stage.goals, weight=0.7)])(stage.model, batch)
+    torch.manual_seed(3)  # the same masks again
+    first, second = stage.model(batch), stage.model(batch)
+    for task, goal in stage.goals.items():
+        labels = batch.parts[task].labels
+        mean = (goal.loss(first[task], labels) + goal.loss(second[task], labels)) / 2
+        apart = divergence(first[task], second[task], target=goal.target)
+        scale = 0.7 if goal.target == "number" else 0.35  # half of KL in both directions
+        assert apart > 0
+        assert losses[task].item() == pytest.approx((mean + scale * apart).item(), rel=1e-5)
+
+
+def test_gradients_flow_through_both_passes(scene: MakeScene) -> None:
+    stage = scene("classes", dropout=0.2)
+    batch = stage.batch()
+    clean = stage.clean(batch)
+    outputs = clean.outputs["classes"]
+    outputs.retain_grad()
+    RDrop(stage.goals)(stage.model, batch, clean)["classes"].backward()
+    assert outputs.grad is not None and outputs.grad.abs().sum() > 0
+    assert stage.gradient().norm() > 0
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 6])
+def test_without_dropout_pieces_give_the_same_gradient_as_one_batch(scene: MakeScene, pieces: int) -> None:
+    def gradient(count: int) -> Tensor:
+        stage = scene()
+        objective = Objectives(stage.supervised, [RDrop(stage.goals)])
+        for rows in torch.arange(6).chunk(count):
+            losses = objective(stage.model, stage.batch(rows.tolist()))
+            torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+        return stage.gradient()  # type: ignore[no-any-return]
+
+    torch.testing.assert_close(gradient(pieces), gradient(1), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_without_dropout_is_refused(scene: MakeScene) -> None:
+    still = scene()
+    with pytest.raises(RecipeError, match=r"there is none for binary-joint, .*classes"):
+        RDrop(still.goals).prepare(still.model)
+    RDrop(still.goals, weight=0).prepare(still.model)
+    moving = scene(dropout=0.1)
+    RDrop(moving.goals).prepare(moving.model)
+    RDrop(moving.goals).prepare(still.model)  # dropout in front of the heads is enough

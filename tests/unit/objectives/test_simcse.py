@@ -1,0 +1,154 @@
+"""SimCSE: against a plain InfoNCE, and the laws of views, rows and layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from palbert.errors import RecipeError
+from palbert.objectives import Pass
+from palbert.objectives.objectives import Objectives
+from palbert.objectives.simcse import SimCSE, info_nce
+
+MakeScene = Callable[..., Any]
+
+
+def plain_info_nce(first: Tensor, second: Tensor, temperature: float) -> float:
+    """Take the formula at its word, with loops."""
+
+    def similarity(a: Tensor, b: Tensor) -> float:
+        return math.exp(float(a @ b) / math.sqrt(float(a @ a) * float(b @ b)) / temperature)
+
+    first, second = first.detach(), second.detach()
+    rows = range(len(first))
+    losses = [
+        -math.log(similarity(first[i], second[i]) / sum(similarity(first[i], second[j]) for j in rows)) for i in rows
+    ]
+    return sum(losses) / len(losses)
+
+
+def test_info_nce_equals_the_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(7, 5, generator=generator), torch.randn(7, 5, generator=generator)
+    for temperature in (0.05, 0.5):
+        expected = plain_info_nce(first.double(), second.double(), temperature)
+        assert info_nce(first, second, temperature=temperature).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_info_nce_is_lower_for_aligned_views() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, noise = torch.randn(8, 16, generator=generator), torch.randn(8, 16, generator=generator)
+    losses = [info_nce(first, first + size * noise, temperature=0.05).item() for size in (0, 0.3, 1, 100)]
+    assert losses == sorted(losses)
+    assert losses[0] < 0.1 < losses[-1]
+    assert info_nce(first, first.roll(1, 0), temperature=0.05) > losses[-1]
+
+
+@pytest.mark.parametrize("projection", [True, False])
+def test_term_is_info_nce_of_the_two_passes_side_by_side(scene: MakeScene, projection: bool) -> None:
+    stage = scene(dropout=0.1)
+    batch = stage.batch()
+    term = SimCSE(stage.goals, weight=0.3, temperature=0.1, projection=projection)
+    term.prepare(stage.model)
+    torch.manual_seed(5)
+    values = term(stage.model, batch, stage.clean(batch))
+    torch.manual_seed(5)
+    first, second = stage.clean(batch).vectors, stage.model.vectors(batch)
+    for task, part in batch.parts.items():
+        sides = zip(first[task].chunk(part.width), second[task].chunk(part.width), strict=True)
+        expected = [plain_info_nce(one.double(), other.double(), 0.1) for one, other in sides]
+        assert values[task].item() == pytest.approx(0.3 * sum(expected) / part.width, rel=1e-3)
+
+
+def test_a_batch_of_one_row_gives_0(scene: MakeScene) -> None:
+    stage = scene(dropout=0.1)
+    batch = stage.batch([2])
+    term = SimCSE(stage.goals)
+    term.prepare(stage.model)
+    values = term(stage.model, batch, stage.clean(batch))
+    assert len(values) == len(stage.tasks) and all(value == 0 for value in values.values())
+    sum(values.values()).backward()
+    assert stage.gradient().norm() == 0
+
+
+def test_gradients_flow_through_both_views_and_into_the_layer(scene: MakeScene) -> None:
+    stage = scene("number-joint", dropout=0.1)
+    batch = stage.batch()
+    term = SimCSE(stage.goals)
+    term.prepare(stage.model)
+    clean = stage.clean(batch)
+    vectors = clean.vectors["number-joint"]
+    vectors.retain_grad()
+    term(stage.model, batch, clean)["number-joint"].backward()
+    assert vectors.grad is not None and vectors.grad.norm() > 0
+    [weight, bias] = list(term.parameters())
+    assert weight.grad.norm() > 0 and torch.equal(weight, torch.eye(32)) and not bias.any()
+    assert all(parameter.grad is None for parameter in stage.model.heads.parameters())
+
+
+def test_only_joint_pairs_have_a_layer(scene: MakeScene) -> None:
+    stage = scene(dropout=0.1)
+    with_layers, without = SimCSE(stage.goals), SimCSE(stage.goals, projection=False)
+    for term in (with_layers, without):
+        term.prepare(stage.model)
+    assert set(with_layers.layer_of) == {"binary-joint", "number-joint"}
+    assert list(without.parameters()) == []
+
+
+def test_one_step_down_its_gradient_brings_the_views_together(scene: MakeScene) -> None:
+    stage = scene("classes", dropout=0.1)
+    batch = stage.batch()
+    term = SimCSE(stage.goals)
+
+    def value() -> Tensor:
+        torch.manual_seed(0)
+        return term(stage.model, batch, stage.clean(batch))["classes"]  # type: ignore[no-any-return]
+
+    before = value()
+    before.backward()
+    with torch.no_grad():
+        for parameter in stage.model.parameters():
+            if parameter.grad is not None:
+                parameter -= 1e-3 * parameter.grad
+    assert value() < before
+
+
+def test_the_layers_are_made_without_a_random_number(scene: MakeScene) -> None:
+    stage = scene(dropout=0.1)
+    state = torch.get_rng_state()
+    SimCSE(stage.goals).prepare(stage.model)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_works_under_autocast_in_full_precision(scene: MakeScene) -> None:
+    stage = scene(dropout=0.1)
+    term = SimCSE(stage.goals)
+    term.prepare(stage.model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        losses = Objectives(stage.supervised, [term])(stage.model, stage.batch())
+        vectors = {"classes": torch.randn(6, 32)}
+        second = torch.randn(6, 32)
+        alone = scene("classes", dropout=0.1)
+        alone.model.vectors = lambda batch: {"classes": second}
+        value = SimCSE(alone.goals)(alone.model, alone.batch(), Pass(vectors, {}))["classes"]
+    assert value.item() == pytest.approx(plain_info_nce(vectors["classes"].double(), second.double(), 0.05), rel=1e-4)
+    torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+    assert stage.gradient().isfinite().all()
+
+
+def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> None:
+    still = scene()
+    with pytest.raises(RecipeError, match="the encoder has none"):
+        SimCSE(still.goals).prepare(still.model)
+    SimCSE(still.goals, weight=0).prepare(still.model)
+    frozen = scene(dropout=0.1)
+    frozen.model.encoder.requires_grad_(False)
+    with pytest.raises(RecipeError, match="it is frozen"):
+        SimCSE(frozen.goals).prepare(frozen.model)
+    with pytest.raises(RecipeError, match="temperature"):
+        SimCSE({}, temperature=0)
