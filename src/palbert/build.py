@@ -19,13 +19,15 @@ from palbert.errors import PalbertError, RecipeError, did_you_mean
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import find_metric, formula_text, overall
 from palbert.gradients.sum import GRADIENTS
+from palbert.model.adapters import ADAPTERS, Adapter
 from palbert.model.encoder import Encoder
 from palbert.model.heads import HEADS
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
+from palbert.model.relational import RELATIONS
 from palbert.objectives.supervised import LOSSES, Supervised
-from palbert.recipe.schema import Recipe
+from palbert.recipe.schema import AdapterSection, Recipe, RelationSection
 from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision
 from palbert.tasks.choices import Component
 from palbert.tasks.spec import Task
@@ -56,6 +58,20 @@ class Machine:
 
 def check_names(recipe: Recipe) -> None:
     """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
+    _check_tasks(recipe.tasks, recipe.adapters, "adapters")
+    _check_tasks(recipe.tasks, recipe.relation, "relation")
+    if recipe.adapters:
+        _check_options(
+            _find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters"
+        )
+    if recipe.relation:
+        _check_options(_find(RELATIONS, recipe.relation.name), (8,), recipe.relation.options, "relation")
+        inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
+        if len(inputs) > 1:
+            raise RecipeError(
+                "relation.tasks: these tasks give vectors of different kinds (single, joint or siamese).",
+                hint="Share the layer among tasks with one kind of input.",
+            )
     for task in recipe.tasks.values():
         for metric in task.metrics:
             try:
@@ -92,8 +108,14 @@ def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     return encoder
 
 
-def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
-    """Put each task's pooling and a new head on an encoder."""
+def build_model(
+    tasks: Mapping[str, Task],
+    encoder: Encoder,
+    *,
+    adapters: AdapterSection | None = None,
+    relation: RelationSection | None = None,
+) -> MultiTaskModel:
+    """Put new adapters into an encoder, and each task's pooling and a new head on it."""
     config = encoder.config
     for name, task in tasks.items():
         if task.pooling == "pooler" and not config.pooler:
@@ -112,7 +134,40 @@ def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
         if not isinstance(heads[name], torch.nn.Module):
             raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
     poolings = {name: _function(POOLINGS, task.pooling) for name, task in tasks.items()}
-    return MultiTaskModel(encoder, heads=heads, poolings=poolings)
+    return MultiTaskModel(
+        encoder,
+        heads=heads,
+        poolings=poolings,
+        adapters=_build_adapters(tasks, encoder, adapters),
+        relation=make(RELATIONS, relation, "relation", config.hidden_size) if relation else None,
+        related=relation.tasks if relation else (),
+    )
+
+
+def _check_tasks(tasks: Mapping[str, Task], section: AdapterSection | RelationSection | None, place: str) -> None:
+    for name in section.tasks if section else ():
+        if name not in tasks:
+            raise RecipeError(f"{place}.tasks: unknown task '{name}'.", hint=did_you_mean(name, tasks))
+
+
+def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: AdapterSection | None) -> dict[str, Adapter]:
+    if section is None:
+        return {}
+    config = encoder.config
+    named = section.tasks or tuple(tasks)
+
+    def new() -> Adapter:
+        adapter = make(ADAPTERS, section, "adapters", config.hidden_size, layers=config.layers)
+        if not isinstance(adapter, Adapter):
+            raise RecipeError(
+                f"adapters: '{section.name}' is no adapter.",
+                hint="Derive its class from palbert.model.adapters.Adapter.",
+            )
+        return adapter
+
+    if section.per_task:
+        return {name: new() for name in named}
+    return dict.fromkeys(named, new())
 
 
 def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:

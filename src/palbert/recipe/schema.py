@@ -9,11 +9,32 @@ from pydantic import Field, model_validator
 from palbert.tasks.choices import Component, component
 from palbert.tasks.spec import Task, Value
 
+
+class AdapterSection(Component):
+    """Parts of the tasks' own inside the encoder: `"pal"`, or `{name = "pal", size = 204, heads = 12}`."""
+
+    per_task: bool = True
+    """One adapter for each task, or one that all tasks share."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks have one; all of them unless given."""
+
+
+class RelationSection(Component):
+    """A layer that related tasks share before their heads: `{name = "linear", tasks = ["quora", "sts"]}`."""
+
+    tasks: tuple[str, ...] = Field(min_length=2)
+    """The tasks that share it; all of one pair input."""
+
+
 if TYPE_CHECKING:
+    RelationChoice = RelationSection
+    AdapterChoice = AdapterSection
     SamplerChoice = Component
     ScheduleChoice = Component
     GradientsChoice = Component
 else:
+    RelationChoice = component("linear", "mlp", kind=RelationSection)
+    AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
     SamplerChoice = component("annealed", "proportional", "round-robin")
     ScheduleChoice = component("constant", "stlr")
     GradientsChoice = component("sum")
@@ -114,6 +135,10 @@ class Recipe(Value):
     """Overall score: mean over tasks with correlations mapped to 0…1 by (r + 1) / 2, or the plain mean."""
     encoder: EncoderSection = EncoderSection()
     """The pretrained encoder that all tasks share."""
+    adapters: AdapterChoice | None = None
+    """Parts of the tasks' own inside the encoder: pal, low-rank, houlsby or lora; none unless given."""
+    relation: RelationChoice | None = None
+    """A layer that related tasks share between pooling and heads; none unless given."""
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     training: TrainingSection = TrainingSection()
