@@ -19,15 +19,17 @@ from palbert.errors import PalbertError, RecipeError, did_you_mean
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import find_metric, formula_text, overall
 from palbert.gradients.sum import GRADIENTS
+from palbert.model.adapters import ADAPTERS, Adapter
 from palbert.model.encoder import Encoder
 from palbert.model.heads import HEADS
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
+from palbert.model.relational import RELATIONS
 from palbert.objectives import Goal, Term
 from palbert.objectives.objectives import OBJECTIVES, Objectives
-from palbert.objectives.supervised import LOSSES, Supervised
-from palbert.recipe.schema import Recipe
+from palbert.objectives.supervised import LOSSES, Supervised, smoothed
+from palbert.recipe.schema import AdapterSection, ObjectiveSection, Recipe, RelationSection
 from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision
 from palbert.tasks.choices import Component
 from palbert.tasks.spec import Task
@@ -58,6 +60,20 @@ class Machine:
 
 def check_names(recipe: Recipe) -> None:
     """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
+    _check_tasks(recipe.tasks, recipe.adapters, "adapters")
+    _check_tasks(recipe.tasks, recipe.relation, "relation")
+    if recipe.adapters:
+        _check_options(
+            _find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters"
+        )
+    if recipe.relation:
+        _check_options(_find(RELATIONS, recipe.relation.name), (8,), recipe.relation.options, "relation")
+        inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
+        if len(inputs) > 1:
+            raise RecipeError(
+                "relation.tasks: these tasks give vectors of different kinds (single, joint or siamese).",
+                hint="Share the layer among tasks with one kind of input.",
+            )
     for task in recipe.tasks.values():
         for metric in task.metrics:
             try:
@@ -95,8 +111,14 @@ def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     return encoder
 
 
-def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
-    """Put each task's pooling and a new head on an encoder."""
+def build_model(
+    tasks: Mapping[str, Task],
+    encoder: Encoder,
+    *,
+    adapters: AdapterSection | None = None,
+    relation: RelationSection | None = None,
+) -> MultiTaskModel:
+    """Put new adapters into an encoder, and each task's pooling and a new head on it."""
     config = encoder.config
     for name, task in tasks.items():
         if task.pooling == "pooler" and not config.pooler:
@@ -115,7 +137,42 @@ def build_model(tasks: Mapping[str, Task], encoder: Encoder) -> MultiTaskModel:
         if not isinstance(heads[name], torch.nn.Module):
             raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
     poolings = {name: _function(POOLINGS, task.pooling) for name, task in tasks.items()}
-    return MultiTaskModel(encoder, heads=heads, poolings=poolings)
+    return MultiTaskModel(
+        encoder,
+        heads=heads,
+        poolings=poolings,
+        adapters=_build_adapters(tasks, encoder, adapters),
+        relation=make(RELATIONS, relation, "relation", config.hidden_size) if relation else None,
+        related=relation.tasks if relation else (),
+    )
+
+
+def _check_tasks(
+    tasks: Mapping[str, Task], section: AdapterSection | RelationSection | ObjectiveSection | None, place: str
+) -> None:
+    for name in section.tasks if section else ():
+        if name not in tasks:
+            raise RecipeError(f"{place}.tasks: unknown task '{name}'.", hint=did_you_mean(name, tasks))
+
+
+def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: AdapterSection | None) -> dict[str, Adapter]:
+    if section is None:
+        return {}
+    config = encoder.config
+    named = section.tasks or tuple(tasks)
+
+    def new() -> Adapter:
+        adapter = make(ADAPTERS, section, "adapters", config.hidden_size, layers=config.layers)
+        if not isinstance(adapter, Adapter):
+            raise RecipeError(
+                f"adapters: '{section.name}' is no adapter.",
+                hint="Derive its class from palbert.model.adapters.Adapter.",
+            )
+        return adapter
+
+    if section.per_task:
+        return {name: new() for name in named}
+    return dict.fromkeys(named, new())
 
 
 def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:
@@ -152,40 +209,19 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
 
 def make_objectives(recipe: Recipe) -> Objectives:
     """Make the supervised losses and the terms beside them."""
-    losses = {name: _loss(task) for name, task in recipe.tasks.items()}
-    goals = {
-        name: Goal(
-            target=task.target,
-            loss=losses[name],
-            dropout=task.dropout,
-            joint=task.kind == "pair" and not task.siamese,
-        )
-        for name, task in recipe.tasks.items()
-    }
+    losses = {name: smoothed(_function(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.tasks.items()}
+    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.tasks.items()}
     terms = []
-    for number, objective in enumerate(recipe.objectives):
-        options = {key: value for key, value in objective.options.items() if key != "tasks"}
-        chosen = {name: goals[name] for name in recipe.tasks_of(objective)}
+    for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
-        try:
-            term = make(OBJECTIVES, Component(name=objective.name, **options), place, chosen)
-        except RecipeError as error:
-            message = error.message if place in error.message else f"{place}: {error.message}"
-            raise RecipeError(message, hint=error.hint) from None
-        except TypeError as error:  # a text where a number should be
-            raise RecipeError(f"{place}: {error}.") from error
-        if not isinstance(term, Term):
+        _check_tasks(recipe.tasks, section, place)
+        chosen = {name: goals[name] for name in section.tasks or goals}
+        terms.append(make(OBJECTIVES, section, place, chosen))
+        if not isinstance(terms[-1], Term):
             raise RecipeError(
-                f"{place}: '{objective.name}' is no objective.",
-                hint="Derive its class from palbert.objectives.Term.",
+                f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
             )
-        terms.append(term)
     return Objectives(Supervised(losses), terms)
-
-
-def _loss(task: Task) -> Any:
-    loss = _function(LOSSES, task.loss)
-    return functools.partial(loss, label_smoothing=task.label_smoothing) if task.label_smoothing else loss
 
 
 def build_trainer(
@@ -271,7 +307,10 @@ def make(table: Mapping[str, Any], component: Component, place: str, *arguments:
     cls = _find(table, component.name)
     settings.update(component.options)
     _check_options(cls, arguments, settings, place)
-    return cls(*arguments, **settings)
+    try:
+        return cls(*arguments, **settings)
+    except PalbertError as error:
+        raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 def _find(table: Mapping[str, Any], name: str) -> Any:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
+from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
 from palbert.model.dropout import Dropout
 
@@ -123,26 +124,24 @@ class Layer(nn.Module):
         self.norm = nn.LayerNorm(size, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, hidden: Tensor, sequences: Sequences) -> Tensor:
+    def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        # A branch beside the layer is one more term inside this norm.
-        output: Tensor = self.norm(self.block(hidden, sequences))
+        output: Tensor = self.norm(branches.beside(self.block(hidden, sequences, branches), hidden))
         return output
 
-    def block(self, hidden: Tensor, sequences: Sequences) -> Tensor:
-        """Return what the last norm is taken of: both blocks with their residuals, (tokens, hidden)."""
-        middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences))
+    def block(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
+        """Return both blocks with their residuals, without the last norm, (tokens, hidden)."""
+        middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences, branches))
         fed: Tensor = self.output(self.activation(self.intermediate(middle)))
-        fed = self.dropout(fed)
-        return middle + fed
+        return middle + branches.after_feed_forward(self.dropout(fed))
 
-    def attention(self, hidden: Tensor, sequences: Sequences) -> Tensor:
+    def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
-        fused = self.query_key_value(hidden).unflatten(-1, (3, self.heads, -1))
+        projected = branches.query_key_value(self.query_key_value(hidden), hidden)  # (tokens, 3 × hidden)
+        fused = projected.view(len(hidden), 3, self.heads, -1)
         probability = self.attention_dropout if self.training else 0.0
         mixed = attend(fused, sequences, dropout=probability)  # (tokens, heads, width)
-        output: Tensor = self.dropout(self.attention_output(mixed.flatten(1)))
-        return output
+        return branches.after_attention(self.dropout(self.attention_output(mixed.flatten(1))))
 
 
 class Encoder(nn.Module):
@@ -158,13 +157,14 @@ class Encoder(nn.Module):
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if config.pooler else None
         self.apply(self._initialise)
 
-    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> Tensor:
+    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: NoBranches = PLAIN) -> Tensor:
         """Encode a batch.
 
         Args:
             batch: The packed sequences.
             embeddings: Taken in place of the looked-up words, (tokens, embedding_size); positions, token
                 types, norm and dropout still apply.
+            branches: The tasks' adapters; none unless given.
 
         Returns:
             The last layer's output, (tokens, hidden).
@@ -175,8 +175,8 @@ class Encoder(nn.Module):
         words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
         hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
         sequences = self.sequences(batch)
-        for layer in self.layers:
-            hidden = layer(hidden, sequences)
+        for number, layer in enumerate(self.layers):
+            hidden = layer(hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:

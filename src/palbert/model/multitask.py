@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
+from palbert.model.adapters import PLAIN, Adapter, Branches
 from palbert.model.encoder import Encoder
 from palbert.model.pooling import Pooling
 
@@ -27,13 +28,31 @@ class Heads(nn.ModuleDict):
 
 
 class MultiTaskModel(nn.Module):
-    """A shared encoder with one head a task, addressed by the task's name."""
+    """A shared encoder with a head, and maybe an adapter, for each task, addressed by the task's name."""
 
-    def __init__(self, encoder: Encoder, *, heads: Mapping[str, nn.Module], poolings: Mapping[str, Pooling]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        heads: Mapping[str, nn.Module],
+        poolings: Mapping[str, Pooling],
+        adapters: Mapping[str, Adapter] | None = None,
+        relation: nn.Module | None = None,
+        related: Collection[str] = (),
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.heads = Heads(heads)
         self.poolings = dict(poolings)
+        # Tasks may share an adapter: it is kept once, under the name of the first of them.
+        owners: dict[int, str] = {}
+        for task, adapter in (adapters or {}).items():
+            owners.setdefault(id(adapter), task)
+        self.adapters = Heads({owners[id(adapter)]: adapter for adapter in (adapters or {}).values()})
+        self.adapter_of = {task: owners[id(adapter)] for task, adapter in (adapters or {}).items()}
+
+        self.relation = nn.Identity() if relation is None else relation
+        self.related = frozenset(related)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
         """Return each task's outputs, (examples, outputs), in float32."""
@@ -41,18 +60,23 @@ class MultiTaskModel(nn.Module):
 
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
         """Return each task's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
-        hidden = self.encoder(batch, embeddings=embeddings)  # (tokens, hidden)
+        adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
+        branches = Branches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
+        hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
         return {task: self.poolings[task](self.encoder, hidden, batch, part) for task, part in batch.parts.items()}
 
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return each task's outputs, (examples, outputs), in float32, given its vectors."""
         outputs = {}
         for task, part in batch.parts.items():
-            sides = vectors[task].chunk(part.width)
+            pooled = self.relation(vectors[task]) if task in self.related else vectors[task]
+            sides = pooled.chunk(part.width)
             outputs[task] = self.heads[task](*sides).float()
         return outputs
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
         """Name the parts that may have learning rates of their own."""
         yield "encoder", self.encoder
+        yield "adapters", self.adapters
         yield "heads", self.heads
+        yield "heads", self.relation

@@ -11,6 +11,7 @@ from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.tasks.choices import Target
+from palbert.tasks.spec import Task
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -27,6 +28,12 @@ class Goal:
     """Dropout in front of the head."""
     joint: bool = False
     """Whether the task's sequences are joint pairs."""
+
+    @classmethod
+    def of(cls, task: Task, loss: Loss) -> Goal:
+        """Take what there is to know from a task."""
+        joint = task.kind == "pair" and not task.siamese
+        return cls(target=task.target, loss=loss, dropout=task.dropout, joint=joint)
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,8 @@ class Term(nn.Module):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float) -> None:
         super().__init__()
-        if weight < 0:
-            raise RecipeError(f"Expected a weight of 0 or more, found {weight}.")
+        if not isinstance(weight, int | float) or not weight >= 0:
+            raise RecipeError(f"Expected a weight of 0 or more, found {weight!r}.")
         self.goals = dict(goals)
         self.weight = weight
 
@@ -75,3 +82,9 @@ class Term(nn.Module):
             return {}
         values = self.values(model, batch.only(self.goals), clean)
         return {task: value * batch.parts[task].share for task, value in values.items()}
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse an option that is no number above 0."""
+    if not isinstance(value, int | float) or not value > 0:
+        raise RecipeError(f"Expected {name} above 0, found {value!r}.")

@@ -29,8 +29,8 @@ class Proximal(Term):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0, beta: float = 0.99) -> None:
         super().__init__(goals, weight=weight)
-        if not 0 <= beta < 1:
-            raise RecipeError(f"Expected beta from 0 to below 1, found {beta}.")
+        if not isinstance(beta, int | float) or not 0 <= beta < 1:
+            raise RecipeError(f"Expected beta from 0 to below 1, found {beta!r}.")
         self.beta = beta
         self.average: MultiTaskModel | None = None
 

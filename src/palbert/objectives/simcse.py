@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term
+from palbert.objectives import Goal, Pass, Term, check_positive
 
 
 class SimCSE(Term):
@@ -39,8 +39,7 @@ class SimCSE(Term):
         projection: bool = True,
     ) -> None:
         super().__init__(goals, weight=weight)
-        if not temperature > 0:
-            raise RecipeError(f"Expected a temperature above 0, found {temperature}.")
+        check_positive("temperature", temperature)
         self.temperature = temperature
         self.projection = projection
         self.layers = nn.ModuleList()

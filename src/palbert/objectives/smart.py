@@ -11,7 +11,7 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term
+from palbert.objectives import Goal, Pass, Term, check_positive
 from palbert.objectives.divergence import divergence
 
 
@@ -45,16 +45,15 @@ class SMART(Term):
     ) -> None:
         super().__init__(goals, weight=weight)
         for name, value in (("epsilon", epsilon), ("sigma", sigma), ("eta", eta)):
-            if not value > 0:
-                raise RecipeError(f"Expected {name} above 0, found {value}.")
-        if steps != int(steps) or steps < 1:
-            raise RecipeError(f"Expected one or more steps, found {steps}.")
+            check_positive(name, value)
+        if not isinstance(steps, int) or steps < 1:
+            raise RecipeError(f"Expected one or more steps, found {steps!r}.")
         if norm not in ("inf", "l2"):
             raise RecipeError(f"Expected norm to be 'inf' or 'l2', found {norm!r}.")
         self.epsilon = epsilon
         self.sigma = sigma
         self.eta = eta
-        self.steps = int(steps)
+        self.steps = steps
         self.norm = norm
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import torch.nn.functional as F
@@ -35,6 +36,11 @@ LOSSES: dict[str, Loss] = {
     "binary-cross-entropy": binary_cross_entropy,
     "mse": mean_squared_error,
 }
+
+
+def smoothed(loss: Loss, share: float) -> Loss:
+    """Return a loss that spreads a share of every label; the loss itself where that is none."""
+    return functools.partial(loss, label_smoothing=share) if share else loss  # type: ignore[call-arg]
 
 
 class Supervised:

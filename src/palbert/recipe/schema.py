@@ -7,22 +7,47 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from palbert.errors import did_you_mean
 from palbert.tasks.choices import Component, component
 from palbert.tasks.spec import Task, Value
 
+
+class AdapterSection(Component):
+    """Parts of the tasks' own inside the encoder: `"pal"`, or `{name = "pal", size = 204, heads = 12}`."""
+
+    per_task: bool = True
+    """One adapter for each task, or one that all tasks share."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks have one; all of them unless given."""
+
+
+class RelationSection(Component):
+    """A layer that related tasks share before their heads: `{name = "linear", tasks = ["quora", "sts"]}`."""
+
+    tasks: tuple[str, ...] = Field(min_length=2)
+    """The tasks that share it; all of one pair input."""
+
+
+class ObjectiveSection(Component):
+    """A term beside the supervised losses: `"smart"`, or `{name = "smart", weight = 0.02, tasks = ["sst"]}`."""
+
+    tasks: tuple[str, ...] = ()
+    """Which tasks have it; all of them unless given."""
+
+
 if TYPE_CHECKING:
+    RelationChoice = RelationSection
+    AdapterChoice = AdapterSection
     SamplerChoice = Component
     ScheduleChoice = Component
     GradientsChoice = Component
-    ObjectiveChoice = Component
+    ObjectiveChoice = ObjectiveSection
 else:
+    RelationChoice = component("linear", "mlp", kind=RelationSection)
+    AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
     SamplerChoice = component("annealed", "proportional", "round-robin")
     ScheduleChoice = component("constant", "stlr")
     GradientsChoice = component("sum")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart")
-
-NEED_DROPOUT = ("rdrop", "simcse")
+    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 
 class EncoderSection(Value):
@@ -120,10 +145,14 @@ class Recipe(Value):
     """Overall score: mean over tasks with correlations mapped to 0…1 by (r + 1) / 2, or the plain mean."""
     encoder: EncoderSection = EncoderSection()
     """The pretrained encoder that all tasks share."""
+    adapters: AdapterChoice | None = None
+    """Parts of the tasks' own inside the encoder: pal, low-rank, houlsby or lora; none unless given."""
+    relation: RelationChoice | None = None
+    """A layer that related tasks share between pooling and heads; none unless given."""
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses, each for all tasks or for those in `tasks = [...]`."""
+    """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
@@ -144,37 +173,20 @@ class Recipe(Value):
         return {**values, "tasks": tasks}
 
     @model_validator(mode="after")
-    def _check_objectives(self) -> Recipe:
-        problems = [
-            problem for number in range(len(self.objectives)) for problem in self._problems_of_objective(number)
-        ]
-        if problems:
-            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+    def _check_dropout(self) -> Recipe:
+        if self.encoder.dropout != 0 or self.encoder.attention_dropout != 0:
+            return self
+        for number, objective in enumerate(self.objectives):
+            still = any(name in self.tasks and not self.tasks[name].dropout for name in objective.tasks or self.tasks)
+            lacks = objective.name == "simcse" or (objective.name == "rdrop" and still)
+            if lacks and objective.options.get("weight") != 0:
+                raise PydanticCustomError(
+                    "contradiction",
+                    "objectives.{number}: {name} compares two passes with different dropout, and there is none. "
+                    "Set encoder.dropout above 0",
+                    {"number": number, "name": objective.name},
+                )
         return self
-
-    def _problems_of_objective(self, number: int) -> list[str]:
-        objective, place = self.objectives[number], f"objectives.{number}"
-        tasks = objective.options.get("tasks", list(self.tasks))
-        if not isinstance(tasks, list | tuple) or not tasks or not all(isinstance(task, str) for task in tasks):
-            return [f'{place}.tasks: expected names of tasks, such as ["{next(iter(self.tasks))}"], found {tasks!r}']
-        problems = [
-            f"{place}.tasks: unknown task '{task}'. {did_you_mean(task, self.tasks)}"
-            for task in tasks
-            if task not in self.tasks
-        ]
-        still = self.encoder.dropout == 0 and self.encoder.attention_dropout == 0
-        if objective.name == "rdrop":
-            still = still and any(task in self.tasks and self.tasks[task].dropout == 0 for task in tasks)
-        if still and objective.name in NEED_DROPOUT and objective.options.get("weight") != 0:
-            problems.append(
-                f"{place}: {objective.name} compares two passes with different dropout, and there is none. "
-                "Set encoder.dropout above 0"
-            )
-        return problems
-
-    def tasks_of(self, objective: Component) -> tuple[str, ...]:
-        """Names of the tasks that an objective is for."""
-        return tuple(objective.options.get("tasks", self.tasks))
 
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""

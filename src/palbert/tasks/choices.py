@@ -47,7 +47,7 @@ class Component(BaseModel):
         return dict(self.model_extra or {})
 
 
-def component(*names: str) -> Any:
+def component(*names: str, kind: type[Component] = Component) -> Any:
     """Return the field type of a Component whose name is one of `names` or "module:Class"."""
     check = one_of(*names)
 
@@ -55,7 +55,7 @@ def component(*names: str) -> Any:
         check.func(value.name)  # type: ignore[call-arg]
         return value
 
-    return Annotated[Component, AfterValidator(check_name)]
+    return Annotated[kind, AfterValidator(check_name)]
 
 
 Target = Literal["classes", "binary", "number"]

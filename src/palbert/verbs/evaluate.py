@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +99,25 @@ def _summary(recipe: Recipe, results: list[TaskResult], model: MultiTaskModel, m
         "tasks": {result.task: result.scores for result in results},
         "metrics": {task: metric for task, (metric, _) in main.items()},
         "intervals": intervals,
-        "parameters": {
-            "encoder": _count(model.encoder),
-            "per_task": {name: _count(head) for name, head in model.heads.items()},
-        },
+        "parameters": _parameters(model),
         "device": str(machine.device),
         "precision": machine.precision,
         "palbert": __version__,
     }
+
+
+def _parameters(model: MultiTaskModel) -> dict[str, Any]:
+    """Count the parameters of the encoder, of each task alone, and of an adapter that several tasks share."""
+    users = Counter(model.adapter_of.values())
+    per_task = {name: _count(head) for name, head in model.heads.items()}
+    shared = 0
+    for owner, adapter in model.adapters.items():
+        if users[owner] == 1:
+            per_task[owner] += _count(adapter)
+        else:
+            shared += _count(adapter)
+    counts: dict[str, Any] = {"encoder": _count(model.encoder), "per_task": per_task}
+    return {**counts, "shared_adapter": shared} if shared else counts
 
 
 def _count(module: Any) -> int:

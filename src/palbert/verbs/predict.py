@@ -14,6 +14,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError, DataError, did_you_mean
 from palbert.model.encoder import Encoder, EncoderConfig
 from palbert.model.multitask import MultiTaskModel
+from palbert.recipe.schema import AdapterSection, RelationSection
 from palbert.runtime.precision import choose_device, choose_precision
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
@@ -55,9 +56,14 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     try:
         tasks = {name: Task.model_validate(task) for name, task in description["tasks"].items()}
         config = EncoderConfig(**description["encoder"])
+        adapters, relation = description["adapters"], description["relation"]
+        sections = {
+            "adapters": AdapterSection.model_validate(adapters) if adapters else None,
+            "relation": RelationSection.model_validate(relation) if relation else None,
+        }
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
-    model = build_model(tasks, Encoder(config))
+    model = build_model(tasks, Encoder(config), **sections)  # type: ignore[arg-type]
     load_weights(folder, model)
     return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)
 

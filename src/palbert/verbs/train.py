@@ -79,7 +79,7 @@ class _Run:
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
         check_names(recipe)
-        if recipe.optimizer.adapter_learning_rate is not None:
+        if recipe.optimizer.adapter_learning_rate is not None and recipe.adapters is None:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         machine = Machine.for_recipe(recipe)
         encoder_folder = resolve_encoder(recipe.encoder.name)
@@ -93,7 +93,9 @@ class _Run:
         _compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
         seed_everything(recipe.seed)
-        self.model = build_model(recipe.tasks, build_encoder(recipe, encoder_folder)).to(machine.device)
+        self.model = build_model(
+            recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
+        ).to(machine.device)
         self.machine = machine
         self.trainer = build_trainer(recipe, self.model, tokenizer=self.tokenizer, machine=machine, **data)
 
@@ -140,6 +142,8 @@ class _Run:
         return {
             "palbert": __version__,
             "encoder": asdict(self.model.encoder.config),
+            "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
+            "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
                 name: task.model_dump(mode="json", exclude={"train", "dev", "test"})
                 for name, task in self.recipe.tasks.items()

@@ -50,15 +50,7 @@ class Scene:
 
     @property
     def goals(self) -> dict[str, Goal]:
-        return {
-            name: Goal(
-                target=task.target,
-                loss=LOSSES[task.loss],
-                dropout=task.dropout,
-                joint=task.kind == "pair" and not task.siamese,
-            )
-            for name, task in self.tasks.items()
-        }
+        return {name: Goal.of(task, LOSSES[task.loss]) for name, task in self.tasks.items()}
 
     @property
     def supervised(self) -> Supervised:

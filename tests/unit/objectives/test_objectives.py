@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from palbert.build import check_names
+from palbert.build import check_names, make_objectives
 from palbert.errors import CheckpointError, RecipeError
 from palbert.model.encoder import Encoder
 from palbert.objectives import Term
@@ -108,6 +108,19 @@ def test_all_terms_train_together_on_every_kind_of_task(values: dict[str, Any], 
     assert "model.safetensors" in trained(values, tmp_path / "run", list(OBJECTIVES))
 
 
+@pytest.mark.parametrize("adapters", ["pal", "lora"])
+def test_all_terms_train_with_adapters_in_a_frozen_encoder_and_a_relational_layer(
+    values: dict[str, Any], tmp_path: Path, adapters: str
+) -> None:
+    values["tasks"]["sts"] = {}
+    values["encoder"]["frozen"] = True
+    options = {"size": 8, "heads": 4} if adapters == "pal" else {"rank": 4}
+    values |= {"adapters": {"name": adapters, **options}, "relation": {"name": "linear", "tasks": ["quora", "sts"]}}
+    plain = trained(values, tmp_path / "plain", [])
+    found = trained(values, tmp_path / "run", [{"name": name, "tasks": ["quora", "sts"]} for name in OBJECTIVES])
+    assert plain["model.safetensors"] != found["model.safetensors"]
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_state(
     name: str, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,7 +171,9 @@ def test_an_objective_survives_being_written_and_read(values: dict[str, Any], tm
     recipe = make_recipe({**values, "objectives": given})
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe), "utf-8")
     assert load_recipe(tmp_path / "recipe.toml").objectives == recipe.objectives
-    assert [recipe.tasks_of(objective) for objective in recipe.objectives] == [("sst",), ("sst", "quora", "sts")]
+    terms = make_objectives(recipe).terms
+    assert [tuple(term.goals) for term in terms] == [("sst",), ("sst", "quora", "sts")]
+    assert [term.weight for term in terms] == [0.02, 1.0]
 
 
 STILL = {"dropout": 0.0, "attention_dropout": 0.0}
@@ -173,10 +188,10 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
             {},
             "objectives.0.tasks: unknown task 'qoura'. Known: quora, sst, sts. Did you mean 'quora'?",
         ),
-        ({"name": "smart", "tasks": "sst"}, {}, 'objectives.0.tasks: expected names of tasks, such as ["sst"]'),
-        ({"name": "smart", "tasks": []}, {}, "objectives.0.tasks: expected names of tasks"),
+        ({"name": "smart", "tasks": "sst"}, {}, "objectives.0.tasks: Input should be a valid tuple"),
         ({"name": "smart", "wieght": 1}, {}, "Did you mean 'weight'?"),
-        ({"name": "smart", "weight": "much"}, {}, "objectives.0: "),
+        ({"name": "smart", "weight": "much"}, {}, "objectives.0: Expected a weight of 0 or more, found 'much'."),
+        ({"name": "simcse", "temperature": "hot"}, {}, "objectives.0: Expected temperature above 0, found 'hot'."),
         ({"name": "smart", "norm": "l1"}, {}, "objectives.0: Expected norm to be 'inf' or 'l2', found 'l1'."),
         ("simcse", STILL, "objectives.0: simcse compares two passes with different dropout"),
         ("tests:Nothing", {}, "cannot be imported"),

@@ -11,8 +11,10 @@ from pydantic import BaseModel
 from palbert.errors import RecipeError
 from palbert.evaluation.metrics import METRICS
 from palbert.gradients.sum import GRADIENTS
+from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS
+from palbert.model.relational import RELATIONS
 from palbert.objectives.objectives import OBJECTIVES
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
@@ -36,6 +38,8 @@ TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "gradients": (lambda name: {"training": {"gradients": name}}, GRADIENTS),
     "objectives": (lambda name: {"objectives": [name]}, OBJECTIVES),
     "schedule": (lambda name: {"optimizer": {"schedule": name}}, SCHEDULES),
+    "adapters": (lambda name: {"adapters": name}, ADAPTERS),
+    "relation": (lambda name: {"relation": {"name": name, "tasks": ["sst", "sts"]}}, RELATIONS),
     "head": (lambda name: {"tasks": {"sst": {"head": name}}}, HEADS),
     "pooling": (lambda name: {"tasks": {"sst": {"pooling": name}}}, POOLINGS),
     "loss": (lambda name: {"tasks": {"sst": {"loss": name}}}, LOSSES),
