@@ -283,7 +283,10 @@ def make(table: Mapping[str, Any], component: Component, place: str, *arguments:
     cls = _find(table, component.name)
     settings.update(component.options)
     _check_options(cls, arguments, settings, place)
-    return cls(*arguments, **settings)
+    try:
+        return cls(*arguments, **settings)
+    except PalbertError as error:
+        raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 def _find(table: Mapping[str, Any], name: str) -> Any:

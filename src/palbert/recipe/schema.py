@@ -36,7 +36,7 @@ else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
     AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
     SamplerChoice = component("annealed", "proportional", "round-robin")
-    ScheduleChoice = component("constant", "stlr")
+    ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("sum")
 
 
