@@ -246,6 +246,8 @@ def build_trainer(
                 "adapters": rates.adapter_learning_rate or rates.learning_rate,
                 "heads": rates.head_learning_rate or rates.learning_rate,
             },
+            parts=model.encoder_parts(),
+            layer_decay=rates.layer_decay,
             weight_decay=rates.weight_decay,
             betas=rates.betas,
             epsilon=rates.epsilon,

@@ -90,6 +90,8 @@ class OptimizerSection(Value):
     """Peak rate of the heads."""
     adapter_learning_rate: float | None = Field(default=None, gt=0)
     """Peak rate of adapters."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor on the encoder's rate from each layer to the one below; the embeddings have the lowest, 1 is off."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Decoupled weight decay; biases and norms have none."""
     betas: tuple[float, float] = (0.9, 0.999)
