@@ -35,7 +35,16 @@ if TYPE_CHECKING:
 else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
     AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
-    SamplerChoice = component("annealed", "proportional", "round-robin")
+    SamplerChoice = component(
+        "adaptive-round-robin",
+        "annealed",
+        "mixed",
+        "proportional",
+        "round-robin",
+        "sequential",
+        "square-root",
+        "temperature",
+    )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("sum")
 
