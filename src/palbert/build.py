@@ -270,6 +270,8 @@ def build_trainer(
                 "heads": rates.head_learning_rate or rates.learning_rate,
                 "objectives": rates.head_learning_rate or rates.learning_rate,
             },
+            parts=model.encoder_parts(),
+            layer_decay=rates.layer_decay,
             weight_decay=rates.weight_decay,
             betas=rates.betas,
             epsilon=rates.epsilon,

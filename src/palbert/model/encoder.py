@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -187,6 +187,17 @@ class Encoder(nn.Module):
     def sequences(self, batch: PackedBatch) -> Sequences:
         """Return where the sequences of a batch lie, and how their distances bias the attention scores."""
         return Sequences.of(batch, bias=None if self.relative is None else self._bias(batch.max_length))
+
+    def parts(self) -> Iterator[tuple[str, int, nn.Module]]:
+        """Name the parts, each with the number of layers above it; what all layers share lies below them all."""
+        count = len(self.layers)
+        yield "embeddings", count, self.embeddings
+        for number, layer in enumerate(self.layers):
+            yield f"layers.{number}", count - 1 - number, layer
+        if self.relative is not None:
+            yield "relative", count, self.relative
+        if self.pooler is not None:
+            yield "pooler", 0, self.pooler
 
     def pool(self, first: Tensor) -> Tensor:
         """Pass first tokens, (sequences, hidden), through the dense tanh layer."""

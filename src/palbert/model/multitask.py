@@ -80,3 +80,8 @@ class MultiTaskModel(nn.Module):
         yield "adapters", self.adapters
         yield "heads", self.heads
         yield "heads", self.relation
+
+    def encoder_parts(self) -> Iterator[tuple[str, int, nn.Module]]:
+        """Name the encoder's parts, each with the number of layers above it."""
+        for name, above, module in self.encoder.parts():
+            yield f"encoder.{name}", above, module

@@ -44,8 +44,17 @@ if TYPE_CHECKING:
 else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
     AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
-    SamplerChoice = component("annealed", "proportional", "round-robin")
-    ScheduleChoice = component("constant", "stlr")
+    SamplerChoice = component(
+        "adaptive-round-robin",
+        "annealed",
+        "mixed",
+        "proportional",
+        "round-robin",
+        "sequential",
+        "square-root",
+        "temperature",
+    )
+    ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("sum")
     ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
@@ -100,6 +109,8 @@ class OptimizerSection(Value):
     """Peak rate of the heads."""
     adapter_learning_rate: float | None = Field(default=None, gt=0)
     """Peak rate of adapters."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor on the encoder's rate from each layer to the one below; the embeddings have the lowest, 1 is off."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Decoupled weight decay; biases and norms have none."""
     betas: tuple[float, float] = (0.9, 0.999)

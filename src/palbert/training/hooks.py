@@ -117,7 +117,7 @@ class MetricsLog(Hook):
 
     def _is_due(self, step: int, trainer: Trainer) -> bool:
         """Whether a line is written after a step: now and then, and at the end of an epoch."""
-        return step % self.every == 0 or step % trainer.sampler.steps == 0
+        return step % self.every == 0 or step in trainer.sampler.ends
 
     def _is_before(self, record: dict[str, Any], trainer: Trainer) -> bool:
         """Whether a resumed run will not write this record again."""

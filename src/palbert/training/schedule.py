@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
+
+from palbert.training.options import check_number
 
 
 class Schedule(Protocol):
@@ -25,7 +28,7 @@ class STLR:
     """Linear warm-up over the first part of the run, then linear to 0."""
 
     def __init__(self, *, warmup: float = 0.1) -> None:
-        self.warmup = warmup
+        self.warmup = check_number("warmup", warmup, least=0, most=1)
 
     def __call__(self, step: int, total: int) -> float:
         """Return the height of the triangle; the first step already moves."""
@@ -35,4 +38,41 @@ class STLR:
         return max(0.0, (total - step) / max(1.0, total - rise + 1))
 
 
-SCHEDULES = {"constant": Constant, "stlr": STLR}
+class Cosine:
+    """Linear warm-up over the first part of the run, then half a cosine down to a share of the peak.
+
+    Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
+    """
+
+    def __init__(self, *, warmup: float = 0.1, end: float = 0.0) -> None:
+        self.warmup = check_number("warmup", warmup, least=0, most=1)
+        self.end = check_number("end", end, least=0, most=1)
+
+    def __call__(self, step: int, total: int) -> float:
+        """Return the height of the wave; the first step already moves, `end` comes right after the last."""
+        rise = max(1.0, self.warmup * total)
+        if step + 1 < rise:
+            return (step + 1) / rise
+        left = max(0.0, (total - step) / max(1.0, total - rise + 1))
+        return self.end + (1.0 - self.end) * (1.0 - math.cos(math.pi * left)) / 2
+
+
+class SlantedTriangle:
+    """A short linear rise from 1/ratio of the peak, then a long linear fall back to it.
+
+    Howard & Ruder 2018 (ULMFiT), arXiv:1801.06146, equation 3. The paper rounds `cut` down; here it is at least one
+    step, and p stays at 0 where that rounding would take it, and so the rate, below 0.
+    """
+
+    def __init__(self, *, cut_frac: float = 0.1, ratio: float = 32) -> None:
+        self.cut_frac = check_number("cut_frac", cut_frac, above=0, below=1)
+        self.ratio = check_number("ratio", ratio, least=1)
+
+    def __call__(self, step: int, total: int) -> float:
+        """Return the height of the triangle."""
+        cut = max(1, math.floor(total * self.cut_frac))
+        p = step / cut if step < cut else max(0.0, 1 - (step - cut) / (cut * (1 / self.cut_frac - 1)))
+        return (1 + p * (self.ratio - 1)) / self.ratio
+
+
+SCHEDULES = {"constant": Constant, "cosine": Cosine, "slanted-triangle": SlantedTriangle, "stlr": STLR}

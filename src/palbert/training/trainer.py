@@ -118,7 +118,7 @@ class Trainer:
     @property
     def total_steps(self) -> int:
         """Steps of the whole run."""
-        return self.sampler.epochs * self.sampler.steps
+        return self.sampler.ends[-1]
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
         """Update the weights once; return each task's loss, left on the device."""

@@ -196,6 +196,19 @@ def test_the_relative_bias_depends_on_the_distance_alone() -> None:
             assert torch.equal(bias[:, query, key], row)
 
 
+@pytest.mark.parametrize(("relative_buckets", "pooler"), [(0, False), (0, True), (32, False), (32, True)])
+def test_parts_hold_every_parameter_once_and_in_order(relative_buckets: int, pooler: bool) -> None:
+    encoder = encoder_of(relative_buckets=relative_buckets, pooler=pooler)
+    parts = list(encoder.parts())
+    held = [id(parameter) for _, _, module in parts for parameter in module.parameters()]
+    assert held == [id(parameter) for parameter in encoder.parameters()]
+    above = {name: number for name, number, _ in parts}
+    layers = len(encoder.layers)
+    assert [above[f"layers.{number}"] for number in range(layers)] == list(reversed(range(layers)))
+    assert above["embeddings"] == above.get("relative", layers) == layers
+    assert above.get("pooler", 0) == 0
+
+
 def test_the_relative_table_is_trained() -> None:
     encoder, batch = encoder_of(relative_buckets=32), pack([5, 9])
     encoder(batch).square().sum().backward()

@@ -98,6 +98,18 @@ def test_roles_share_out_all_parameters(model: MultiTaskModel) -> None:
     assert sorted(shared_out) == sorted(id(parameter) for parameter in model.parameters())
 
 
+def test_encoder_parts_share_out_the_encoder_from_the_bottom_up(model: MultiTaskModel) -> None:
+    parts = list(model.encoder_parts())
+    assert [(name, above) for name, above, _ in parts] == [
+        ("encoder.embeddings", 2),
+        ("encoder.layers.0", 1),
+        ("encoder.layers.1", 0),
+        ("encoder.pooler", 0),
+    ]
+    shared_out = [parameter for _, _, module in parts for parameter in module.parameters()]
+    assert [id(parameter) for parameter in shared_out] == [id(parameter) for parameter in model.encoder.parameters()]
+
+
 @pytest.mark.parametrize("name", ["type", "keys", "forward", "training", "a-b"])
 def test_a_task_may_have_any_name(tiny_encoder: Path, tokenizer: TextTokenizer, name: str) -> None:
     task = Task.model_validate({"name": name, **CATALOG["sst"]})

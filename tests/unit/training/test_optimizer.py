@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from palbert.build import build_model
+from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
+from palbert.recipe.load import make_recipe
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 from palbert.training.optimizer import make_optimizer, rates, set_rates
@@ -68,3 +72,57 @@ def test_setting_rates_scales_every_peak(model: MultiTaskModel) -> None:
 def test_averages_and_epsilon_are_passed_on(model: MultiTaskModel) -> None:
     optimizer = make_optimizer(model.roles(), learning_rates=RATES, betas=(0.8, 0.9), epsilon=1e-6)
     assert {(group["betas"], group["eps"]) for group in optimizer.param_groups} == {((0.8, 0.9), 1e-6)}
+
+
+def decayed(model: MultiTaskModel, layer_decay: float) -> torch.optim.AdamW:
+    return make_optimizer(
+        model.roles(), learning_rates=RATES, parts=model.encoder_parts(), layer_decay=layer_decay, weight_decay=0.03
+    )
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.95])
+def test_each_layer_learns_slower_than_the_one_above(model: MultiTaskModel, decay: float) -> None:
+    found = settings(decayed(model, decay), model)
+    top = RATES["encoder"]
+    # By hand for the two layers of this encoder; the pooler sits on top of them.
+    powers = {"embeddings": 2, "layers.0": 1, "layers.1": 0, "pooler": 0}
+    for part, power in powers.items():
+        (rate,) = {rate for name, (rate, _) in found.items() if name.startswith(f"encoder.{part}.")}
+        assert rate == pytest.approx(top * decay**power, rel=1e-12), part
+    assert {rate for name, (rate, _) in found.items() if name.startswith("heads.")} == {RATES["heads"]}
+    assert set(found) == {name for name, _ in model.named_parameters()}
+
+
+def test_layer_decay_does_not_touch_weight_decay(model: MultiTaskModel) -> None:
+    slower, plain = (settings(decayed(model, decay), model) for decay in (0.5, 1.0))
+    assert {name: decay for name, (_, decay) in slower.items()} == {name: decay for name, (_, decay) in plain.items()}
+
+
+def test_a_layer_decay_of_1_leaves_the_groups_as_they_are(model: MultiTaskModel) -> None:
+    plain = make_optimizer(model.roles(), learning_rates=RATES, weight_decay=0.03).param_groups
+    decayed_by_1 = decayed(model, 1.0).param_groups
+    assert len(plain) == len(decayed_by_1) == 4
+    for one, other in zip(plain, decayed_by_1, strict=True):
+        assert [id(parameter) for parameter in one["params"]] == [id(parameter) for parameter in other["params"]]
+        assert {key: value for key, value in one.items() if key != "params"} == {
+            key: value for key, value in other.items() if key != "params"
+        }
+
+
+def test_the_rate_shown_for_the_encoder_is_its_top_layers(model: MultiTaskModel) -> None:
+    optimizer = decayed(model, 0.5)
+    for factor in (1.0, 0.25):
+        set_rates(optimizer, factor)
+        assert rates(optimizer) == pytest.approx({role: rate * factor for role, rate in RATES.items()})
+
+
+def test_the_recipes_layer_decay_reaches_the_optimizer(start: Callable[..., Any]) -> None:
+    trainer = start(optimizer={"learning_rate": 1e-3, "layer_decay": 0.5}).trainer
+    peaks = {group["peak"] for group in trainer.optimizer.param_groups if group["role"] == "encoder"}
+    assert peaks == {1e-3, 5e-4, 2.5e-4}
+
+
+@pytest.mark.parametrize("decay", [0, 1.5])
+def test_a_layer_decay_outside_0_to_1_is_refused(decay: float) -> None:
+    with pytest.raises(RecipeError, match=r"optimizer\.layer_decay"):
+        make_recipe({"data": "samples", "tasks": ["sst"], "optimizer": {"layer_decay": decay}})

@@ -17,6 +17,7 @@ from palbert.errors import RecipeError, RunFolderError, TrainingError
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.schema import Recipe
 from palbert.training.hooks import read_records
+from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluation, Hook, Trainer
 from palbert.verbs import train as verb
@@ -107,6 +108,38 @@ def test_a_run_stopped_and_resumed_is_the_same_run(
     assert state_of(stopped) == state_of(whole)
     assert state_of(stopped, "best") == state_of(whole, "best")
     assert records_of(stopped) == records_of(whole)
+
+
+# The sample sets have about 400 rows each, sts the most: epochs of 5 and 12 steps in batches of 100, of 3 and 6 in 200.
+@pytest.mark.parametrize(
+    ("training", "stop", "steps"),
+    [
+        ({"sampler": "mixed"}, 4, 12),
+        ({"sampler": "sequential"}, 5, 12),
+        ({"sampler": {"name": "temperature", "factors": {"quora": 0.5}}}, 7, 12),
+        ({"sampler": "adaptive-round-robin", "steps_per_epoch": None, "batch_size": 100}, 3, 5 + 12),
+        ({"sampler": "adaptive-round-robin", "steps_per_epoch": None, "batch_size": 200}, 6, 3 + 6),
+    ],
+)
+def test_a_run_of_any_sampler_stopped_and_resumed_is_the_same_run(
+    recipe: MakeRecipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    training: dict[str, Any],
+    stop: int,
+    steps: int,
+) -> None:
+    chosen = recipe(training={"log_every": 4, **training}, optimizer={"schedule": "cosine", "layer_decay": 0.8})
+    whole = verb.train(chosen, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, stop, press_control_c)
+        with pytest.raises(KeyboardInterrupt):
+            verb.train(chosen, out=tmp_path / "stopped")
+    verb.train(chosen, out=tmp_path / "stopped", resume=True)
+    assert state_of(whole)["position"]["step"] == steps
+    assert state_of(tmp_path / "stopped") == state_of(whole)
+    assert records_of(tmp_path / "stopped") == records_of(whole)
+    assert {record["step"] for record in records_of(whole) if record["kind"] == "train"} >= {4, 8, steps}
 
 
 @pytest.mark.parametrize("step", [6, 8, 12])
@@ -222,7 +255,7 @@ def test_accumulation_does_not_change_the_step(start: Start, pieces: int) -> Non
     torch.testing.assert_close(gradient, whole, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("sampler", ["annealed", "proportional", "round-robin"])
+@pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> None:
     run = start(training={"sampler": sampler, "log_every": 4})
     assert run.fit()
@@ -236,6 +269,37 @@ def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> No
         assert record["planned"] == pytest.approx(plan.planned(record["epoch"]), abs=0.006)
         total += counted
     assert run.trainer.position.draws == {task: total[task] for task in ("sst", "quora", "sts")}
+
+
+def test_a_mixed_step_is_the_sum_of_single_ones_in_one_pass_of_the_encoder(start: Start) -> None:
+    weights = {"sst": 1.0, "quora": 0.5, "sts": 2.0}
+    changes = {
+        "encoder": {"dropout": 0.0, "attention_dropout": 0.0},
+        "tasks": {task: {"weight": weight, "dropout": 0.0} for task, weight in weights.items()},
+        "training": {"sampler": "mixed", "clip": float("inf")},
+    }
+    passes: list[int] = []
+
+    def step(trainer: Trainer, tasks: tuple[str, ...]) -> tuple[dict[str, float], torch.Tensor]:
+        """Take one step; return the losses and the gradient that the optimizer saw."""
+        seen: list[torch.Tensor] = []
+        trainer.schedule = lambda step, total: 0.0  # the weights stay
+        hook = trainer.optimizer.register_step_pre_hook(
+            lambda *_: seen.extend(torch.zeros_like(p) if p.grad is None else p.grad for p in trainer.parameters)
+        )
+        losses = trainer.step(trainer.feed(tasks, trainer.position.draws))
+        hook.remove()
+        return {task: float(loss) for task, loss in losses.items()}, torch.cat([each.flatten() for each in seen])
+
+    run = start(**changes)
+    run.model.encoder.register_forward_hook(lambda *_: passes.append(1))
+    run.model.train()
+    (tasks,) = set(run.trainer.sampler.epoch(1))
+    losses, gradient = step(run.trainer, tasks)
+    assert len(passes) == 1
+    single = [step(run.trainer, (task,)) for task in weights]
+    assert losses == pytest.approx({task: loss for alone, _ in single for task, loss in alone.items()}, rel=1e-5)
+    torch.testing.assert_close(gradient, sum(alone for _, alone in single), rtol=1e-4, atol=1e-6)
 
 
 class Diary(Hook):

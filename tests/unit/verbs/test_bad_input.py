@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from palbert.training.samplers import SAMPLERS
+
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
@@ -79,7 +81,7 @@ CASES = {
         settings={"training": {"epochs": 0}, "optimizer": {"lr": 1}},
     ),
     "an unknown name of a method": Case(
-        ["{here}/mine.toml: training.sampler:", "unknown name 'aneal'", "Known: annealed, proportional, round-robin."],
+        ["{here}/mine.toml: training.sampler:", "unknown name 'aneal'", f"Known: {', '.join(sorted(SAMPLERS))}."],
         settings={"training": {"sampler": "aneal"}},
     ),
     "a missing data file": Case(

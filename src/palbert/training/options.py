@@ -1,0 +1,42 @@
+"""Checks of the options that samplers and schedules take from their users."""
+
+from __future__ import annotations
+
+import math
+
+from palbert.errors import PalbertError
+
+
+def check_number(
+    name: str,
+    value: float,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    most: float = math.inf,
+    finite: bool = True,
+) -> float:
+    """Return a number that lies within its bounds; `above` and `below` are themselves outside."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    within = number and least <= value <= most and (value > above or above == -math.inf)
+    within = within and (value < below or below == math.inf)
+    if not within or (finite and not math.isfinite(value)):
+        bounds = {"from": least, "above": above, "below": below, "up to": most}
+        said = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
+        raise PalbertError(f"{name}: expected a number{' ' * bool(said)}{said}, found {value!r}.")
+    return value
+
+
+def check_count(name: str, value: int) -> int:
+    """Return a whole number from 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise PalbertError(f"{name}: expected a whole number from 0, found {value!r}.")
+    return value
+
+
+def check_switch(name: str, value: bool) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise PalbertError(f"{name}: expected true or false, found {value!r}.")
+    return value

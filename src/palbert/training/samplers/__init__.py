@@ -1,0 +1,41 @@
+"""Task samplers: which task, or tasks, the next batch comes from."""
+
+from __future__ import annotations
+
+from palbert.training.samplers.adaptive_round_robin import AdaptiveRoundRobin
+from palbert.training.samplers.annealed import Annealed
+from palbert.training.samplers.drawn import Drawn
+from palbert.training.samplers.mixed import Mixed
+from palbert.training.samplers.proportional import Proportional
+from palbert.training.samplers.round_robin import RoundRobin
+from palbert.training.samplers.sampler import Fixed, Plan, Sampler
+from palbert.training.samplers.sequential import Sequential
+from palbert.training.samplers.square_root import SquareRoot
+from palbert.training.samplers.temperature import Temperature
+
+SAMPLERS: dict[str, type[Sampler]] = {
+    "adaptive-round-robin": AdaptiveRoundRobin,
+    "annealed": Annealed,
+    "mixed": Mixed,
+    "proportional": Proportional,
+    "round-robin": RoundRobin,
+    "sequential": Sequential,
+    "square-root": SquareRoot,
+    "temperature": Temperature,
+}
+
+__all__ = [
+    "SAMPLERS",
+    "AdaptiveRoundRobin",
+    "Annealed",
+    "Drawn",
+    "Fixed",
+    "Mixed",
+    "Plan",
+    "Proportional",
+    "RoundRobin",
+    "Sampler",
+    "Sequential",
+    "SquareRoot",
+    "Temperature",
+]

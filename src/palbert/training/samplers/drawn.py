@@ -1,0 +1,77 @@
+"""Drawn: samplers that draw each step's task with p_i ∝ f_i N_i^α."""
+
+from __future__ import annotations
+
+import zlib
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from palbert.errors import PalbertError, did_you_mean
+from palbert.training.options import check_number
+from palbert.training.samplers.sampler import Plan, Sampler
+
+
+class Drawn(Sampler):
+    """Draw each step's task with a probability that depends on the epoch alone.
+
+    Args:
+        rows: Training rows of each task.
+        batch_sizes: Rows that one batch of each task takes.
+        epochs: Length of the run.
+        steps: Steps per epoch; None for as many as there are batches.
+        seed: Starts the draws.
+        factors: f_i, multiplied onto the weights of the tasks named; 1 for all others.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, int],
+        *,
+        batch_sizes: Mapping[str, int],
+        epochs: int,
+        steps: int | None,
+        seed: int,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed)
+        self.factors = {**dict.fromkeys(self.rows, 1.0), **_checked(factors, self.rows)}
+
+    @abstractmethod
+    def exponent(self, epoch: int) -> float:
+        """Return α of p_i ∝ f_i N_i^α."""
+
+    def probabilities(self, epoch: int) -> dict[str, float]:
+        """Return each task's probability in an epoch."""
+        alpha = self.exponent(epoch)
+        largest = max(self.rows.values())
+        weights = {task: self.factors[task] * (rows / largest) ** alpha for task, rows in self.rows.items()}
+        total = sum(weights.values())
+        return {task: weight / total for task, weight in weights.items()}
+
+    def planned(self, epoch: int) -> dict[str, float]:
+        """Return how often each task is expected in an epoch."""
+        return {task: self.steps * p for task, p in self.probabilities(epoch).items()}
+
+    def epoch(self, epoch: int) -> Plan:
+        """Draw the tasks of an epoch."""
+        probabilities = self.probabilities(epoch)
+        generator = np.random.default_rng([self.seed, zlib.crc32(b"sampler"), epoch])
+        drawn = generator.choice(list(probabilities), size=self.steps, p=list(probabilities.values()))
+        return [(str(task),) for task in drawn]
+
+
+def _checked(factors: Mapping[str, float] | None, rows: Mapping[str, int]) -> dict[str, float]:
+    """Return the factors, or say which of them cannot be used."""
+    if factors is None:
+        return {}
+    if not isinstance(factors, Mapping):
+        raise PalbertError(f"factors: expected a number for each task, as in {{snli = 0.1}}, found {factors!r}.")
+    for task, factor in factors.items():
+        if task not in rows:
+            raise PalbertError(f"factors: unknown task '{task}'.", hint=did_you_mean(task, rows))
+        check_number(f"factors.{task}", factor, least=0)
+    if not any(factors.get(task, 1.0) for task in rows):
+        raise PalbertError("factors: all tasks have the factor 0; at least one must be drawn.")
+    return dict(factors)

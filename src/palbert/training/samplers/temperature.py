@@ -1,0 +1,33 @@
+"""Temperature: the bend between by size (1) and evenly (infinity) as a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from palbert.training.options import check_number
+from palbert.training.samplers.drawn import Drawn
+
+
+class Temperature(Drawn):
+    """p_i ∝ N_i^(1/T): by size for T = 1, by its square root for T = 2, evenly for T = ∞.
+
+    Arivazhagan et al. 2019, arXiv:1907.05019.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, int],
+        *,
+        batch_sizes: Mapping[str, int],
+        epochs: int,
+        steps: int | None,
+        seed: int,
+        factors: Mapping[str, float] | None = None,
+        temperature: float = 2.0,
+    ) -> None:
+        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed, factors=factors)
+        self.temperature = check_number("temperature", temperature, above=0, finite=False)
+
+    def exponent(self, epoch: int) -> float:
+        """Return 1/T."""
+        return 1.0 / self.temperature

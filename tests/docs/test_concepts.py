@@ -1,0 +1,41 @@
+"""The pages on samplers and schedules: their recipes are right, and nothing is missing from them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.build import check_names
+from palbert.recipe.load import make_recipe
+from palbert.training.samplers import SAMPLERS
+from palbert.training.schedule import SCHEDULES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
+PAGES: dict[str, Mapping[str, Any]] = {"samplers.md": SAMPLERS, "schedules.md": SCHEDULES}
+SNIPPETS = [
+    (page, snippet)
+    for page in PAGES
+    for snippet in re.findall(r"```toml\n(.*?)```", (CONCEPTS / page).read_text("utf-8"), flags=re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(("page", "snippet"), SNIPPETS)
+def test_what_a_page_tells_to_write_can_be_written(page: str, snippet: str) -> None:
+    values = tomllib.loads(snippet)
+    check_names(make_recipe({"data": "samples", "tasks": ["quora", "sst"], **values}, check_files=False))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_every_method(page: str) -> None:
+    text = (CONCEPTS / page).read_text("utf-8")
+    assert [name for name in PAGES[page] if f"| `{name}`" not in text] == []
