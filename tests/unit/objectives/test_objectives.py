@@ -108,6 +108,12 @@ def test_all_terms_train_together_on_every_kind_of_task(values: dict[str, Any], 
     assert "model.safetensors" in trained(values, tmp_path / "run", list(OBJECTIVES))
 
 
+def test_terms_of_different_tasks_share_a_step_of_all_tasks(values: dict[str, Any], tmp_path: Path) -> None:
+    values["training"] |= {"sampler": "mixed", "accumulation": 2}
+    some = [{"name": "smart", "tasks": ["quora"]}, {"name": "rdrop", "tasks": ["sst"]}, "simcse", "proximal"]
+    assert trained(values, tmp_path / "plain", []) != trained(values, tmp_path / "run", some)
+
+
 @pytest.mark.parametrize("adapters", ["pal", "lora"])
 def test_all_terms_train_with_adapters_in_a_frozen_encoder_and_a_relational_layer(
     values: dict[str, Any], tmp_path: Path, adapters: str
