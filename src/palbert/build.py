@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import PalbertError, RecipeError, did_you_mean
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import find_metric, formula_text, overall
-from palbert.gradients.sum import GRADIENTS
+from palbert.gradients import GradientMethod
+from palbert.gradients.methods import GRADIENTS
+from palbert.gradients.weighted import Weighted
 from palbert.model.adapters import ADAPTERS, Adapter
 from palbert.model.encoder import Encoder
 from palbert.model.heads import HEADS
@@ -36,6 +39,8 @@ from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluation, Trainer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ def check_names(recipe: Recipe) -> None:
         head_options(task, hidden_size=8)
     make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    make_gradients(recipe, parameters=[])
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
 
 
@@ -202,6 +208,45 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> GradientMethod:
+    """Make the gradient method; refuse one that cannot do anything with the recipe."""
+    training, place = recipe.training, "training.gradients"
+    cls = _find(GRADIENTS, training.gradients.name)
+    offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
+    weights = {name: task.weight for name, task in recipe.tasks.items()}
+    try:
+        method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
+    except PalbertError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"{place}: {error}") from error
+    if not isinstance(method, Weighted):
+        return method
+    if len(weights) < 2:
+        raise RecipeError(
+            f"{place}: {cls.__name__} with one task: it combines the gradients of several.",
+            hint="Take 'sum', or add a task.",
+        )
+    if method.memory == "recompute" and training.accumulation > 1:
+        raise RecipeError(
+            f"{place}: memory 'recompute' with accumulation {training.accumulation}: products of the whole step's "
+            "gradients cannot be had from its pieces without keeping a gradient a task.",
+            hint="Take memory = 'keep', or training.accumulation = 1.",
+        )
+    return method
+
+
+def _warn_if_tasks_never_meet(recipe: Recipe, sampler: Sampler, gradients: GradientMethod) -> None:
+    """Say when a method that combines tasks never gets two in a step."""
+    plans = (sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+    if isinstance(gradients, Weighted) and all(len(set(step)) < 2 for plan in plans for step in plan):
+        log.warning(
+            "training.gradients: '%s' has no effect: the sampler '%s' never gives two tasks in a step.",
+            recipe.training.gradients.name,
+            recipe.training.sampler.name,
+        )
+
+
 def build_trainer(
     recipe: Recipe,
     model: MultiTaskModel,
@@ -223,22 +268,21 @@ def build_trainer(
         for name, task in recipe.tasks.items()
     }
     losses = {name: _function(LOSSES, task.loss) for name, task in recipe.tasks.items()}
+    sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
+    gradients = make_gradients(recipe, parameters=[value for value in model.parameters() if value.requires_grad])
+    _warn_if_tasks_never_meet(recipe, sampler, gradients)
     return Trainer(
         model,
-        sampler=make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()}),
+        sampler=sampler,
         feed=Feed(
             feeds,
             template=tokenizer.template,
             device=machine.device,
             accumulation=training.accumulation,
+            separate=getattr(gradients, "separate", False),
         ),
         objective=Supervised(losses),
-        gradients=make(
-            GRADIENTS,
-            training.gradients,
-            "training.gradients",
-            {name: task.weight for name, task in recipe.tasks.items()},
-        ),
+        gradients=gradients,
         optimizer=make_optimizer(
             model.roles(),
             learning_rates={

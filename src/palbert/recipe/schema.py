@@ -46,7 +46,7 @@ else:
         "temperature",
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
-    GradientsChoice = component("sum")
+    GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
 
 
 class EncoderSection(Value):
