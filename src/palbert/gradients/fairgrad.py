@@ -12,7 +12,8 @@ from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
 class FairGrad(Weighted):
     """Fair resource allocation: Σ w_i g_i with w > 0 and G w = w^(−1/α), G the Gram matrix.
 
-    Ban & Ji 2024, arXiv:2402.15638, equation 4.
+    Ban & Ji 2024, arXiv:2402.15638, equation 4. G is scaled to a mean diagonal of 1 here, which changes the length of
+    the update, not its direction: it grows and shrinks with the gradients.
 
     Args:
         weights: λ of each task.

@@ -31,7 +31,8 @@ class Weighted:
     Args:
         weights: λ of each task.
         parameters: All that is trained.
-        weighting: From the Gram matrix to the weights of the step's tasks, which come in the order of `weights`.
+        weighting: From the Gram matrix, scaled to a mean square of 1, to the weights of the step's tasks, which come
+            in the order of `weights`.
         memory: "keep" holds one gradient a task until the step ends, and takes one backward pass a task. "recompute"
             holds one task's gradient at a time: T (T + 1) / 2 − 1 backward passes for the matrix of T tasks, and
             others for the update. It needs all losses of a step at once, so it goes without accumulation.
@@ -169,7 +170,7 @@ class Weighted:
             f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(range(len(tasks)), 2)
         }
         # Of a run that diverges, the log tells which loss it was; solvers would only fail on its matrix.
-        return self.weighting(matrix) if matrix.isfinite().all() else torch.ones(len(tasks))
+        return self.weighting(_unit(matrix)) if matrix.isfinite().all() else torch.ones(len(tasks))
 
 
 def torchjd_weighting(name: str, **options: Any) -> Weighting:
@@ -201,6 +202,16 @@ def _visited(parameters: Sequence[Tensor], visit: Callable[[int, Tensor], None])
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _unit(matrix: Tensor) -> Tensor:
+    """Scale a Gram matrix to a mean square of 1.
+
+    Weights do not depend on the scale in theory; torchjd's solvers have absolute tolerances, at which CAGrad, for one,
+    stands still when all gradients are shorter than 0.01.
+    """
+    scale = matrix.diagonal().mean()
+    return matrix / scale if scale > 0 else matrix
 
 
 def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
