@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from palbert.errors import MissingExtraError
-from palbert.gradients.gram import Gram
+from palbert.gradients.gram import Gram, Products
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Weighting = Callable[[Tensor], Tensor]
 class Weighted:
     """Combine the gradients g_i of λ_i L_i to Σ w_i g_i, with weights w read off the matrix of all ⟨g_i, g_j⟩.
 
-    Matrix and weights concern the shared parameters: those that at least two tasks of the step have a gradient for.
+    Matrix and weights concern the shared parameters: those that at least two tasks of the step move (gradient not 0).
     A task's own parameters, such as its head, keep λ_i g_i, as in the papers. A step of one task has nothing to
     combine: its gradient is that of `Sum`.
 
@@ -95,15 +95,12 @@ class Weighted:
         for task, gradients in kept.items() if len(kept) > 1 else ():
             for place, gradient in enumerate(gradients):
                 gram.add_square(task, place, gradient)
-        weights = self._weigh(gram)
-        shared = gram.shared
+        products = gram.read()
+        weights, shared = self._weigh(products), set(products.shared)
         for place, parameter in enumerate(self.parameters):
             # New tensors: autograd may have handed out one tensor for two parameters.
-            if place in shared:
-                parameter.grad = _weighted_sum(weights, [gradients[place] for gradients in kept.values()])
-            else:
-                own = [gradients[place] for gradients in kept.values() if gradients[place] is not None]
-                parameter.grad = own[0].clone() if own else None  # type: ignore[union-attr]
+            chosen = weights if place in shared else torch.ones_like(weights)
+            parameter.grad = _weighted_sum(chosen, [gradients[place] for gradients in kept.values()])
             for gradients in kept.values():
                 gradients[place] = None
 
@@ -113,10 +110,10 @@ class Weighted:
                 loss.backward()  # type: ignore[no-untyped-call]
             return
         assert all(parameter.grad is None for parameter in self.parameters), "recompute needs a step's losses at once"
-        gram = self._streamed_gram(losses)
-        weights = self._weigh(gram)
-        own = [self.parameters[place] for place in sorted(gram.own)]
-        shared = [self.parameters[place] for place in sorted(gram.shared)]
+        products = self._streamed_gram(losses).read()
+        weights = self._weigh(products)
+        own = [self.parameters[place] for place in products.own]
+        shared = [self.parameters[place] for place in products.shared]
         values = torch.stack(list(losses.values()))
         if shared:
             (weights.to(values) * values).sum().backward(inputs=shared, retain_graph=bool(own))  # type: ignore[no-untyped-call]
@@ -154,16 +151,15 @@ class Weighted:
         with _visited(self.parameters, visit):
             loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
 
-    def _weigh(self, gram: Gram) -> Tensor:
+    def _weigh(self, products: Products) -> Tensor:
         """Return the weights of the tasks on the CPU, where weightings loop over single numbers."""
-        tasks = gram.tasks
-        if not gram.shared:
+        tasks, matrix = products.tasks, products.matrix
+        if not products.shared:
             self._cosines = {}
             if len(tasks) > 1 and not self._told:
-                log.warning("%s has no effect: the tasks share no trained parameter.", type(self).__name__)
+                log.warning("%s has no effect: no trained parameter is moved by two tasks.", type(self).__name__)
                 self._told = True
             return torch.ones(len(tasks))
-        matrix = gram.matrix().cpu()  # the one time a step that the host waits for the device
         lengths = matrix.diagonal().sqrt()
         cosines = matrix / lengths.outer(lengths)
         self._cosines = {
@@ -220,10 +216,9 @@ def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     return one + other
 
 
-def _weighted_sum(weights: Tensor, gradients: Sequence[Tensor | None]) -> Tensor:
+def _weighted_sum(weights: Tensor, gradients: Sequence[Tensor | None]) -> Tensor | None:
     total: Tensor | None = None
     for weight, gradient in zip(weights.tolist(), gradients, strict=True):
         if gradient is not None:
             total = weight * gradient if total is None else total.add_(gradient, alpha=weight)
-    assert total is not None
     return total

@@ -261,8 +261,10 @@ def test_cosines_are_those_of_the_shared_gradients(memory: str) -> None:
 
 
 def test_the_cosine_with_a_gradient_of_0_is_no_number() -> None:
-    _, method = line((1.0, 0.0), (0.0, 0.0))
-    assert method.observations()["a/b"].isnan()
+    _, method = line((1.0, 0.0), (0.0, 0.0), (1.0, 1.0))
+    assert {pair: bool(cosine.isnan()) for pair, cosine in method.observations().items()} == {
+        "a/b": True, "a/c": False, "b/c": True,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
@@ -283,7 +285,7 @@ def test_tasks_that_share_nothing_are_summed_with_a_warning(memory: str, caplog:
             method.backward(model.losses())
             method.combine()
     assert [record.message for record in caplog.records] == [
-        "PCGrad has no effect: the tasks share no trained parameter."
+        "PCGrad has no effect: no trained parameter is moved by two tasks."
     ]
     assert method.observations() == {}
     found = [parameter.grad for parameter in parameters]
@@ -448,6 +450,41 @@ def test_a_line_has_the_mean_cosine_of_the_steps_since_the_last(values: dict[str
         logged[every] = [record["cosines"]["sst/sts"] for record in records if record["kind"] == "train"]
     means = [sum(logged[1][start : start + 3]) / 3 for start in range(0, 12, 3)]
     assert logged[3] == pytest.approx(means)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_adapters_and_heads_keep_their_gradient_and_the_rest_is_combined(
+    values: dict[str, Any], tmp_path: Path, frozen: bool
+) -> None:
+    values["adapters"] = {"name": "pal", "size": 8, "heads": 2, "dropout": 0.0}
+    values["relation"] = {"name": "linear", "tasks": ["quora", "sts"]}
+    values["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0, "frozen": frozen}
+    values["tasks"] = {task: {"dropout": 0.0} for task in values["tasks"]}
+    values["training"]["clip"] = float("inf")
+
+    def gradients(name: Any) -> dict[str, Tensor]:
+        values["training"]["gradients"] = name
+        run = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+        seen: dict[str, Tensor] = {}
+        run.trainer.optimizer.register_step_pre_hook(
+            lambda *_: seen.update({n: p.grad.clone() for n, p in run.model.named_parameters() if p.grad is not None})
+        )
+        torch.manual_seed(0)
+        run.trainer.step(run.trainer.feed(("sst", "quora", "sts"), {"sst": 0, "quora": 0, "sts": 0}))
+        return seen
+
+    kept, total = gradients("pcgrad"), gradients("sum")
+    recomputed = gradients({"name": "pcgrad", "memory": "recompute"})
+    assert kept.keys() == recomputed.keys() == total.keys()
+    same = set()
+    for key, value in kept.items():
+        torch.testing.assert_close(value, recomputed[key], rtol=1e-3, atol=1e-5)
+        if torch.allclose(value, total[key], rtol=1e-4, atol=1e-6):
+            same.add(key)
+    own = {key for key in kept if key.startswith(("adapters", "heads"))}
+    assert own <= same
+    assert any(key.startswith("encoder") for key in kept) is not frozen
+    assert frozen or {key for key in kept if key.startswith("encoder")} - same
 
 
 def test_each_task_has_a_batch_of_its_own_where_gradients_are_kept(values: dict[str, Any], tmp_path: Path) -> None:
