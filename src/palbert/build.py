@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +38,6 @@ from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluation, Trainer
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -216,35 +213,13 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> Gra
     weights = {name: task.weight for name, task in recipe.tasks.items()}
     try:
         method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
+        if isinstance(method, Weighted):
+            method.check(accumulation=training.accumulation)
     except PalbertError:
         raise
     except (TypeError, ValueError) as error:
         raise RecipeError(f"{place}: {error}") from error
-    if not isinstance(method, Weighted):
-        return method
-    if len(weights) < 2:
-        raise RecipeError(
-            f"{place}: {cls.__name__} with one task: it combines the gradients of several.",
-            hint="Take 'sum', or add a task.",
-        )
-    if method.memory == "recompute" and training.accumulation > 1:
-        raise RecipeError(
-            f"{place}: memory 'recompute' with accumulation {training.accumulation}: products of the whole step's "
-            "gradients cannot be had from its pieces without keeping a gradient a task.",
-            hint="Take memory = 'keep', or training.accumulation = 1.",
-        )
     return method
-
-
-def _warn_if_tasks_never_meet(recipe: Recipe, sampler: Sampler, gradients: GradientMethod) -> None:
-    """Say when a method that combines tasks never gets two in a step."""
-    plans = (sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
-    if isinstance(gradients, Weighted) and all(len(set(step)) < 2 for plan in plans for step in plan):
-        log.warning(
-            "training.gradients: '%s' has no effect: the sampler '%s' never gives two tasks in a step.",
-            recipe.training.gradients.name,
-            recipe.training.sampler.name,
-        )
 
 
 def build_trainer(
@@ -270,7 +245,8 @@ def build_trainer(
     losses = {name: _function(LOSSES, task.loss) for name, task in recipe.tasks.items()}
     sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
     gradients = make_gradients(recipe, parameters=[value for value in model.parameters() if value.requires_grad])
-    _warn_if_tasks_never_meet(recipe, sampler, gradients)
+    if isinstance(gradients, Weighted):
+        gradients.check_plans(sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
     return Trainer(
         model,
         sampler=sampler,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -57,6 +57,22 @@ class Weighted:
         self._combined = False
         self._cosines: dict[str, Tensor] = {}
         self._told = False
+
+    def check(self, *, accumulation: int) -> None:
+        """Refuse what cannot work: a single task, or recomputing in pieces."""
+        name = type(self).__name__
+        if len(self.weights) < 2:
+            raise ValueError(f"{name} with one task: it combines the gradients of several. Take 'sum', or add a task.")
+        if self.memory == "recompute" and accumulation > 1:
+            raise ValueError(
+                f"memory 'recompute' with accumulation {accumulation}: products of the whole step's gradients cannot "
+                "be had from its pieces without keeping a gradient a task. Take memory = 'keep', or accumulation = 1."
+            )
+
+    def check_plans(self, plans: Iterable[Sequence[Sequence[str]]]) -> None:
+        """Say when the steps of all epochs never hold two tasks."""
+        if all(len(set(step)) < 2 for plan in plans for step in plan):
+            log.warning("%s has no effect: the sampler never gives two tasks in a step.", type(self).__name__)
 
     @property
     def separate(self) -> bool:

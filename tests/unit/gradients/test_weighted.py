@@ -389,7 +389,7 @@ def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sampler_of_one_task_a_step_gets_a_warning(
     values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    message = "'pcgrad' has no effect: the sampler 'annealed' never gives two tasks in a step"
+    message = "PCGrad has no effect: the sampler never gives two tasks in a step"
     with caplog.at_level(logging.WARNING, logger="palbert"):
         verb._Run(make_recipe(values), RunFolder(tmp_path / "together"), resume=False)
         assert message not in caplog.text
