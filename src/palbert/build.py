@@ -15,7 +15,7 @@ import torch
 from palbert.data.dataset import Dataset, Split, load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import PalbertError, RecipeError, did_you_mean
+from palbert.errors import MissingExtraError, PalbertError, RecipeError, did_you_mean
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import find_metric, formula_text, overall
 from palbert.gradients import GradientMethod
@@ -307,6 +307,8 @@ def make(table: Mapping[str, Any], component: Component, place: str, *arguments:
     _check_options(cls, arguments, settings, place)
     try:
         return cls(*arguments, **settings)
+    except MissingExtraError:  # no fault of the recipe
+        raise
     except PalbertError as error:
         raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
 

@@ -24,7 +24,6 @@ from palbert.gradients.weighted import Weighted
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
-from palbert.training.samplers import Sampler
 from palbert.verbs import train as verb
 
 aggregation = pytest.importorskip("torchjd.aggregation")
@@ -40,16 +39,6 @@ AGGREGATORS: dict[str, Callable[[], Any]] = {
 }
 MEMORIES = ("keep", "recompute")
 WEIGHTS = {"a": 1.0, "b": 0.5, "c": 2.0}
-
-
-class Together(Sampler):
-    """Every task in every step."""
-
-    def planned(self, epoch: int) -> dict[str, float]:
-        return dict.fromkeys(self.rows, float(self.steps))
-
-    def epoch(self, epoch: int) -> list[tuple[str, ...]]:
-        return [tuple(self.rows)] * self.steps
 
 
 class Toy(nn.Module):
@@ -333,7 +322,7 @@ def test_pcgrad_draws_from_torchs_generator() -> None:
 def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
     """Return the tiny recipe with every task in every step."""
     changed = copy.deepcopy(tiny_recipe)
-    changed["training"] |= {"sampler": f"{__name__}:Together", "gradients": "pcgrad"}
+    changed["training"] |= {"sampler": "mixed", "gradients": "pcgrad"}
     return changed
 
 
