@@ -1,4 +1,4 @@
-"""The pages on samplers and schedules: their recipes are right, and nothing is missing from them."""
+"""The pages on samplers, schedules and gradient methods: their recipes are right, and nothing is missing from them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from palbert.build import check_names
+from palbert.gradients.methods import GRADIENTS
 from palbert.recipe.load import make_recipe
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
@@ -21,7 +22,11 @@ else:
     import tomli as tomllib
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
-PAGES: dict[str, Mapping[str, Any]] = {"samplers.md": SAMPLERS, "schedules.md": SCHEDULES}
+PAGES: dict[str, Mapping[str, Any]] = {
+    "gradient-methods.md": GRADIENTS,
+    "samplers.md": SAMPLERS,
+    "schedules.md": SCHEDULES,
+}
 SNIPPETS = [
     (page, snippet)
     for page in PAGES

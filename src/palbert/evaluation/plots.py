@@ -37,6 +37,7 @@ from palbert.evaluation.wording import percent
 __all__ = [
     "MOST_POINTS",
     "confusion_matrix",
+    "cosine_curves",
     "label_distribution",
     "length_histogram",
     "loss_curves",
@@ -83,6 +84,28 @@ def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = N
         axes.xaxis.set_major_formatter(count_tick)
         if len(losses) > 1:
             legend(picture.figure, axes)
+    return picture.svg
+
+
+def cosine_curves(cosines: Mapping[str, Series]) -> str:
+    """Draw the cosine between the gradients of every pair of tasks, as a moving average; below 0 they conflict."""
+    label = f"Cosine between the gradients of {', '.join(cosines)} by step"
+    with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
+        axes = picture.figure.subplots()
+        axes.axhline(0.0, color=MUTED, linewidth=1.0)
+        for index, (pair, (steps, values)) in enumerate(cosines.items()):
+            x, y = finite_points(steps, values)
+            if len(x) == 0:
+                continue
+            color, dashes = stroke(index)
+            stride = len(x) // 800 + 1
+            smooth = moving_average(y, window=max(1, len(y) // 15))
+            axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
+            axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=plain(pair))
+        axes.set(xlabel="step", ylabel="cosine")
+        axes.xaxis.set_major_locator(whole_ticks(5))
+        axes.xaxis.set_major_formatter(count_tick)
+        legend(picture.figure, axes)
     return picture.svg
 
 

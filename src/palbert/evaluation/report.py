@@ -167,7 +167,18 @@ def _learning_plots(report: RunReport) -> dict[str, list[Plot]]:
     for task in tasks:
         if task in losses:
             drawn += plot(task, plots.loss_curves, {task: losses[task]}, tasks=tasks)
-    return {"overview": [*_score_plot(report), *_count_plot(report)], "losses": drawn}
+    return {"overview": [*_score_plot(report), *_count_plot(report), *_cosine_plot(report)], "losses": drawn}
+
+
+def _cosine_plot(report: RunReport) -> list[Plot]:
+    cosines: dict[str, tuple[list[float], list[float]]] = {}
+    for record in _of_kind(report.records, "train"):
+        for pair, cosine in record.get("cosines", {}).items():
+            steps, values = cosines.setdefault(pair, ([], []))
+            steps.append(record["step"])
+            values.append(math.nan if cosine is None else cosine)
+    caption = "Cosine between the gradients of two tasks on the parameters they share; below 0 the tasks conflict."
+    return plot(caption, plots.cosine_curves, cosines) if cosines else []
 
 
 def _score_plot(report: RunReport) -> list[Plot]:

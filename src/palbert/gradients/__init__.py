@@ -18,3 +18,7 @@ class GradientMethod(Protocol):
     def combine(self) -> None:
         """Finish the step's gradient."""
         ...
+
+    def observations(self) -> dict[str, Tensor]:
+        """Return what the last step showed: the cosine of each pair of tasks, by "first/second"."""
+        ...

@@ -21,5 +21,6 @@ class Sum:
     def combine(self) -> None:
         """Nothing is left to do: backward has added everything up."""
 
-
-GRADIENTS = {"sum": Sum}
+    def observations(self) -> dict[str, Tensor]:
+        """Nothing: the tasks' gradients are never seen apart."""
+        return {}

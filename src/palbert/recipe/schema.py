@@ -55,7 +55,7 @@ else:
         "temperature",
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
-    GradientsChoice = component("sum")
+    GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
     ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 

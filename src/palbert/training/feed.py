@@ -26,7 +26,15 @@ class TaskFeed:
 
 
 class Feed:
-    """Collate the next rows of each task of a step; cut the step into pieces to save memory."""
+    """Collate the next rows of each task of a step; cut the step into pieces to save memory.
+
+    Args:
+        tasks: Where each task's batches come from.
+        template: The special tokens around texts.
+        device: Where batches go.
+        accumulation: Pieces that a step's rows are cut into.
+        separate: Give each task of a step a batch of its own, in place of packing them together.
+    """
 
     def __init__(
         self,
@@ -35,21 +43,25 @@ class Feed:
         template: Template,
         device: torch.device,
         accumulation: int = 1,
+        separate: bool = False,
     ) -> None:
         self.tasks = dict(tasks)
         self.template = template
         self.device = device
         self.accumulation = accumulation
+        self.separate = separate
 
     def __call__(self, tasks: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
         """Return the batches of a step; `draws` says how often each task was drawn before."""
-        pieces: list[list[Portion]] = [[] for _ in range(self.accumulation)]
-        for task in tasks:
+        batches = len(tasks) if self.separate else 1
+        pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
+        for number, task in enumerate(tasks):
             source = self.tasks[task]
             rows = source.stream.batch(draws[task])
-            for piece, part in zip(pieces, np.array_split(rows, self.accumulation), strict=True):
+            first = number % batches * self.accumulation
+            for place, part in enumerate(np.array_split(rows, self.accumulation), first):
                 if len(part):
-                    piece.append(self._portion(task, source, part, len(part) / len(rows)))
+                    pieces[place].append(self._portion(task, source, part, len(part) / len(rows)))
         return [collate(piece, self.template).to(self.device) for piece in pieces if piece]
 
     def _portion(self, task: str, source: TaskFeed, rows: np.ndarray, share: float) -> Portion:

@@ -64,6 +64,9 @@ class MetricsLog(Hook):
         for task, loss in losses.items():
             trainer.position.losses.setdefault(task, []).append(loss)
             self.drawn[task] += 1
+        # A user's own gradient method may have nothing to tell.
+        for pair, cosine in getattr(trainer.gradients, "observations", dict)().items():
+            trainer.position.cosines.setdefault(pair, []).append(cosine)
         self.tokens += tokens
         detail = None
         if self._is_due(trainer.position.step, trainer):
@@ -85,10 +88,11 @@ class MetricsLog(Hook):
 
     def on_stop(self, trainer: Trainer) -> None:
         """Write what was collected, and keep it: a resumed run writes the whole line instead."""
-        collected = trainer.position.losses
-        if collected:
+        position = trainer.position
+        losses, cosines = position.losses, position.cosines
+        if losses:
             self._write_losses(trainer)
-            trainer.position.losses = collected
+            position.losses, position.cosines = losses, cosines
 
     def on_end(self, trainer: Trainer) -> None:
         """Close the bar."""
@@ -127,16 +131,18 @@ class MetricsLog(Hook):
 
     def _write_losses(self, trainer: Trainer) -> str:
         means = {task: sum(map(float, values)) / len(values) for task, values in trainer.position.losses.items()}
+        cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
         now = time.perf_counter()
         trainer.position.seconds += now - self.clock
         speed = self.tokens / max(now - self.clock, 1e-9)
-        trainer.position.losses, self.tokens, self.clock = {}, 0, now
+        trainer.position.losses, trainer.position.cosines, self.tokens, self.clock = {}, {}, 0, now
         self.write(
             {
                 "kind": "train",
                 "step": trainer.position.step,
                 "epoch": trainer.position.epoch,
                 "losses": {task: loss if math.isfinite(loss) else None for task, loss in means.items()},
+                **({"cosines": cosines} if cosines else {}),
                 "learning_rate": rates(trainer.optimizer),
                 "tokens_per_second": round(speed, 1),
                 "seconds": round(trainer.position.seconds, 3),
@@ -163,7 +169,7 @@ class TensorBoard:
     def __call__(self, record: dict[str, Any]) -> None:
         """Add a record's numbers as scalars."""
         step = record["step"]
-        for group in ("losses", "learning_rate", "drawn"):
+        for group in ("losses", "cosines", "learning_rate", "drawn"):
             for name, value in record.get(group, {}).items():
                 value = math.nan if value is None else value
                 self.writer.add_scalar(f"{group}/{name}", value, step)
@@ -236,6 +242,12 @@ class Checkpoints(Hook):
                 objective=module_tensors(trainer.objective),
             ),
         )
+
+
+def _mean_of_numbers(values: list[Any]) -> float | None:
+    """Average what is a number: the cosine with a gradient of 0 is none."""
+    numbers = [number for number in map(float, values) if math.isfinite(number)]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

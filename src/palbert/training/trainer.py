@@ -38,11 +38,14 @@ class Position:
     """Time spent so far."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
     """Losses of each task that are not yet in a line of metrics.jsonl; still on the device."""
+    cosines: dict[str, list[Any]] = field(default_factory=dict)
+    """Cosines between tasks' gradients that are not yet in a line either."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         losses = {task: [float(loss) for loss in losses] for task, losses in self.losses.items()}
-        return {**asdict(replace(self, losses={})), "losses": losses}
+        cosines = {pair: [float(cosine) for cosine in cosines] for pair, cosines in self.cosines.items()}
+        return {**asdict(replace(self, losses={}, cosines={})), "losses": losses, "cosines": cosines}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ LABELS = GENERATOR.integers(3, size=90)
 PLOTS = {
     "loss": lambda: plots.loss_curves({"sst": (STEPS, [2.0 / (step + 1) for step in STEPS])}),
     "losses": lambda: plots.loss_curves({f"task {n}": (STEPS, GENERATOR.random(60)) for n in range(12)}),
+    "cosines": lambda: plots.cosine_curves(
+        {"sst/sts": (STEPS, GENERATOR.uniform(-1, 1, 60)), "a/b": ([1, 2], [np.nan, np.nan])}
+    ),
     "scores": lambda: plots.score_curves([0, 1, 2], {"sst": [0.2, np.nan, 0.5]}, overall=[0.2, 0.4, 0.3]),
     "counts": lambda: plots.task_counts([1, 2], {"sst": [9, 5]}, {"sst": [8, 6], "sts": [1, 2]}),
     "one epoch": lambda: plots.task_counts([1], {"sst": [9]}, {"sst": [8]}),

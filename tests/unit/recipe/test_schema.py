@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from palbert.errors import RecipeError
 from palbert.evaluation.metrics import METRICS
-from palbert.gradients.sum import GRADIENTS
+from palbert.gradients.methods import GRADIENTS
 from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS

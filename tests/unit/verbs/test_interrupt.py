@@ -140,7 +140,7 @@ def test_a_metrics_file_cut_off_in_the_middle_of_a_line_is_mended_by_resuming(
     assert (run_copy / "metrics.jsonl").read_text("utf-8") == whole
 
 
-@pytest.mark.parametrize("place", ["palbert.build.load_dataset", "palbert.verbs.train.build_trainer"])
+@pytest.mark.parametrize("place", ["palbert.build.data.load_dataset", "palbert.verbs.train.build_trainer"])
 def test_ctrl_c_before_the_first_step_ends_quietly(
     place: str, recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

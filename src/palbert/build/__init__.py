@@ -1,0 +1,22 @@
+"""Build: the only place where a recipe meets classes."""
+
+from palbert.build.check import check_names
+from palbert.build.data import load_datasets
+from palbert.build.machine import Machine, build_inference
+from palbert.build.model import build_encoder, build_model, check_lengths
+from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
+
+__all__ = [
+    "Machine",
+    "build_encoder",
+    "build_inference",
+    "build_model",
+    "build_trainer",
+    "check_lengths",
+    "check_names",
+    "evaluate_now",
+    "load_datasets",
+    "make_gradients",
+    "make_objectives",
+    "make_sampler",
+]

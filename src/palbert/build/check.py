@@ -1,0 +1,43 @@
+"""What is refused before anything is loaded."""
+
+from __future__ import annotations
+
+from palbert.build.model import check_tasks, head_options
+from palbert.build.named import check_options, find, make
+from palbert.build.trainer import make_gradients, make_objectives, make_sampler
+from palbert.errors import PalbertError, RecipeError
+from palbert.evaluation.metrics import find_metric, formula_text
+from palbert.model.adapters import ADAPTERS
+from palbert.model.relational import RELATIONS
+from palbert.recipe.schema import Recipe
+from palbert.training.schedule import SCHEDULES
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
+    check_tasks(recipe.tasks, recipe.adapters, "adapters")
+    check_tasks(recipe.tasks, recipe.relation, "relation")
+    if recipe.adapters:
+        check_options(
+            find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters"
+        )
+    if recipe.relation:
+        check_options(find(RELATIONS, recipe.relation.name), (8,), recipe.relation.options, "relation")
+        inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
+        if len(inputs) > 1:
+            raise RecipeError(
+                "relation.tasks: these tasks give vectors of different kinds (single, joint or siamese).",
+                hint="Share the layer among tasks with one kind of input.",
+            )
+    for task in recipe.tasks.values():
+        for metric in task.metrics:
+            try:
+                find_metric(metric, target=task.target)
+            except PalbertError as error:
+                raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
+        head_options(task, hidden_size=8)
+    make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
+    make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    make_objectives(recipe)
+    make_gradients(recipe, parameters=[])
+    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)

@@ -1,0 +1,117 @@
+"""The model of a recipe: encoder, adapters, relational layer, poolings and heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from palbert.build.named import check_options, find, function_of, make
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError, did_you_mean
+from palbert.model.adapters import ADAPTERS, Adapter
+from palbert.model.encoder import Encoder
+from palbert.model.heads import HEADS
+from palbert.model.multitask import MultiTaskModel
+from palbert.model.pooling import POOLINGS
+from palbert.model.pretrained import load_encoder
+from palbert.model.relational import RELATIONS
+from palbert.recipe.schema import AdapterSection, ObjectiveSection, Recipe, RelationSection
+from palbert.tasks.spec import Task
+
+
+def check_lengths(tasks: Mapping[str, Task], tokenizer: TextTokenizer) -> None:
+    """Refuse sequences that would have no room for text between their special tokens."""
+    for name, task in tasks.items():
+        joint = task.kind == "pair" and not task.siamese
+        special = tokenizer.template.pair + 1 if joint else tokenizer.template.single
+        if task.max_length <= special:
+            raise RecipeError(
+                f"tasks.{name}.max_length: {task.max_length} leaves no room for text; take at least {special + 1}."
+            )
+
+
+def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
+    """Load the pretrained encoder with the recipe's dropout."""
+    section = recipe.encoder
+    encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+    encoder.requires_grad_(not section.frozen)
+    return encoder
+
+
+def build_model(
+    tasks: Mapping[str, Task],
+    encoder: Encoder,
+    *,
+    adapters: AdapterSection | None = None,
+    relation: RelationSection | None = None,
+) -> MultiTaskModel:
+    """Put new adapters into an encoder, and each task's pooling and a new head on it."""
+    config = encoder.config
+    for name, task in tasks.items():
+        if task.pooling == "pooler" and not config.pooler:
+            raise RecipeError(
+                f"tasks.{name}.pooling: 'pooler' needs an encoder with a pooler; this {config.family} has none.",
+                hint="Take 'cls' or 'mean'.",
+            )
+        if task.max_length > config.max_length:
+            raise RecipeError(
+                f"tasks.{name}.max_length: {task.max_length} is more than the encoder's {config.max_length}."
+            )
+    heads = {}
+    for name, task in tasks.items():
+        cls, options = head_options(task, hidden_size=config.hidden_size)
+        heads[name] = cls(config.hidden_size, **options)
+        if not isinstance(heads[name], torch.nn.Module):
+            raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
+    poolings = {name: function_of(POOLINGS, task.pooling) for name, task in tasks.items()}
+    return MultiTaskModel(
+        encoder,
+        heads=heads,
+        poolings=poolings,
+        adapters=_build_adapters(tasks, encoder, adapters),
+        relation=make(RELATIONS, relation, "relation", config.hidden_size) if relation else None,
+        related=relation.tasks if relation else (),
+    )
+
+
+def check_tasks(
+    tasks: Mapping[str, Task], section: AdapterSection | RelationSection | ObjectiveSection | None, place: str
+) -> None:
+    """Refuse a section that names a task that is not there."""
+    for name in section.tasks if section else ():
+        if name not in tasks:
+            raise RecipeError(f"{place}.tasks: unknown task '{name}'.", hint=did_you_mean(name, tasks))
+
+
+def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: AdapterSection | None) -> dict[str, Adapter]:
+    if section is None:
+        return {}
+    config = encoder.config
+    named = section.tasks or tuple(tasks)
+
+    def new() -> Adapter:
+        adapter = make(ADAPTERS, section, "adapters", config.hidden_size, layers=config.layers)
+        if not isinstance(adapter, Adapter):
+            raise RecipeError(
+                f"adapters: '{section.name}' is no adapter.",
+                hint="Derive its class from palbert.model.adapters.Adapter.",
+            )
+        return adapter
+
+    if section.per_task:
+        return {name: new() for name in named}
+    return dict.fromkeys(named, new())
+
+
+def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:
+    """Return the class of a task's head and its keyword arguments."""
+    cls = find(HEADS, task.head.name)
+    options: dict[str, Any] = {"outputs": task.outputs, "dropout": task.dropout}
+    if task.head.name == "cosine" and task.range:
+        options["scale"] = task.range[1]
+    options.update(task.head.options)
+    check_options(cls, (hidden_size,), options, f"tasks.{task.name}.head")
+    return cls, options

@@ -1,0 +1,75 @@
+"""Gram: inner products of the tasks' gradients, collected parameter by parameter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Products:
+    """What the inner products say, on the CPU."""
+
+    tasks: list[str]
+    """The tasks of the step, in the order of the matrix."""
+    shared: list[int]
+    """Places of the parameters that at least two tasks move."""
+    own: list[int]
+    """Places of the other parameters that have a gradient."""
+    matrix: Tensor
+    """All ⟨g_i, g_j⟩ over the shared parameters, (tasks, tasks)."""
+
+
+class Gram:
+    """Collect inner products on the device, and read them all at once.
+
+    A task moves a parameter if its gradient is not 0 throughout: in a batch of several tasks, autograd gives one task's
+    adapter a gradient of 0 for the loss of another. Products of such gradients are 0, so that shared parameters alone
+    make up the matrix beside its diagonal; squares are kept apart by parameter until it is known which are shared.
+    """
+
+    def __init__(self, tasks: Iterable[str]) -> None:
+        self.tasks = list(tasks)
+        self._squares: dict[tuple[str, int], Tensor] = {}
+        self._products: dict[tuple[str, str], list[Tensor]] = {}
+
+    def add_square(self, task: str, place: int, gradient: Tensor | None) -> None:
+        """Take in ⟨g, g⟩ of one parameter."""
+        if gradient is not None:
+            self._squares[task, place] = _dot(gradient, gradient)
+
+    def add_product(self, one: str, other: str, first: Tensor | None, second: Tensor | None) -> None:
+        """Take in ⟨g, g'⟩ of one parameter."""
+        if first is not None and second is not None:
+            self._products.setdefault((one, other), []).append(_dot(first, second))
+
+    def read(self) -> Products:
+        """Bring everything to the CPU: the one time a step that the host waits for the device."""
+        if not self._squares:
+            return Products(self.tasks, [], [], torch.zeros(len(self.tasks), len(self.tasks)))
+        totals = [torch.stack(values).sum() for values in self._products.values()]
+        numbers = torch.stack([*self._squares.values(), *totals]).cpu()
+        squares = dict(zip(self._squares, numbers, strict=False))
+        moved_by = Counter(place for (_, place), square in squares.items() if square != 0)
+        touched = dict.fromkeys(place for _, place in squares)
+        matrix = numbers.new_zeros(len(self.tasks), len(self.tasks))
+        number = {task: index for index, task in enumerate(self.tasks)}
+        for (task, place), square in squares.items():
+            if moved_by[place] > 1:
+                matrix[number[task], number[task]] += square
+        for (one, other), product in zip(self._products, numbers[len(squares) :], strict=True):
+            matrix[number[one], number[other]] = matrix[number[other], number[one]] = product
+        return Products(
+            self.tasks,
+            shared=[place for place in touched if moved_by[place] > 1],
+            own=[place for place in touched if moved_by[place] <= 1],
+            matrix=matrix,
+        )
+
+
+def _dot(one: Tensor, other: Tensor) -> Tensor:
+    return torch.dot(one.flatten(), other.flatten())

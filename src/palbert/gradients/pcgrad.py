@@ -1,0 +1,22 @@
+"""PCGrad: project each task's gradient off those it conflicts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+
+
+class PCGrad(Weighted):
+    """Gradient surgery: Σ_i g_i', where g_i' loses what points against any other task.
+
+    Yu et al. 2020, arXiv:2001.06782, algorithm 1. From g_i' = g_i, for every other j in random order:
+    g_i' ← g_i' − min(0, ⟨g_i', g_j⟩) / ‖g_j‖² · g_j. Without conflicts it is the sum. The orders come from torch's
+    own generator, so the run's seed fixes them and a resumed run draws the same.
+    """
+
+    def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor], memory: Memory = "keep") -> None:
+        weighting = torchjd_weighting("PCGradWeighting")
+        super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)

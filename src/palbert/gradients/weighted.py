@@ -1,0 +1,240 @@
+"""Weighted: gradient methods that work on the Gram matrix of the tasks' gradients."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from palbert.errors import MissingExtraError
+from palbert.gradients.gram import Gram, Products
+
+log = logging.getLogger(__name__)
+
+Memory = Literal["keep", "recompute"]
+Weighting = Callable[[Tensor], Tensor]
+"""Gram matrix, (tasks, tasks), to one weight a task, (tasks,)."""
+
+
+class Weighted:
+    """Combine the gradients g_i of λ_i L_i to Σ w_i g_i, with weights w read off the matrix of all ⟨g_i, g_j⟩.
+
+    Matrix and weights concern the shared parameters: those that at least two tasks of the step move (gradient not 0).
+    A task's own parameters, such as its head, keep λ_i g_i, as in the papers. A step of one task has nothing to
+    combine: its gradient is that of `Sum`.
+
+    Args:
+        weights: λ of each task.
+        parameters: All that is trained.
+        weighting: From the Gram matrix, scaled to a mean square of 1, to the weights of the step's tasks, which come
+            in the order of `weights`.
+        memory: "keep" holds one gradient a task until the step ends, and takes one backward pass a task. "recompute"
+            holds one task's gradient at a time: T (T + 1) / 2 − 1 backward passes for the matrix of T tasks, and
+            others for the update. It needs all losses of a step at once, so it goes without accumulation.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        parameters: Sequence[Tensor],
+        weighting: Weighting,
+        memory: Memory = "keep",
+    ) -> None:
+        if memory not in get_args(Memory):
+            raise ValueError(f"memory: expected 'keep' or 'recompute', found {memory!r}.")
+        self.weights = dict(weights)
+        self.parameters = list(parameters)
+        self.weighting = weighting
+        self.memory = memory
+        self._backward = {"keep": self._keep, "recompute": self._recompute}[memory]
+        self._kept: dict[str, list[Tensor | None]] = {}
+        self._combined = False
+        self._cosines: dict[str, Tensor] = {}
+        self._told = False
+
+    def check(self, *, accumulation: int) -> None:
+        """Refuse what cannot work: a single task, or recomputing in pieces."""
+        name = type(self).__name__
+        if len(self.weights) < 2:
+            raise ValueError(f"{name} with one task: it combines the gradients of several. Take 'sum', or add a task.")
+        if self.memory == "recompute" and accumulation > 1:
+            raise ValueError(
+                f"memory 'recompute' with accumulation {accumulation}: products of the whole step's gradients cannot "
+                "be had from its pieces without keeping a gradient a task. Take memory = 'keep', or accumulation = 1."
+            )
+
+    def check_plans(self, plans: Iterable[Sequence[Sequence[str]]]) -> None:
+        """Say when the steps of all epochs never hold two tasks."""
+        if all(len(set(step)) < 2 for plan in plans for step in plan):
+            log.warning("%s has no effect: the sampler never gives two tasks in a step.", type(self).__name__)
+
+    @property
+    def separate(self) -> bool:
+        """Whether each task should come in a batch of its own: then T backward passes cost no more than one."""
+        return self.memory == "keep"
+
+    def backward(self, losses: Mapping[str, Tensor]) -> None:
+        """Take in the gradients of one batch."""
+        self._backward({task: weight * losses[task] for task, weight in self.weights.items() if task in losses})
+
+    def combine(self) -> None:
+        """Weigh the kept gradients; with "recompute", the last backward has done it."""
+        if not self._combined:
+            self._cosines = {}
+        if self._kept:
+            self._combine_kept()
+        self._kept, self._combined = {}, False
+
+    def observations(self) -> dict[str, Tensor]:
+        """Return the cosine of each pair of tasks in the last step, by "first/second"; NaN where a gradient is 0."""
+        return self._cosines
+
+    def _keep(self, losses: Mapping[str, Tensor]) -> None:
+        last = len(losses) - 1
+        for number, (task, loss) in enumerate(losses.items()):
+            found = torch.autograd.grad(loss, self.parameters, retain_graph=number < last, allow_unused=True)
+            former = self._kept.get(task, [None] * len(found))
+            self._kept[task] = [_add(one, other) for one, other in zip(former, found, strict=True)]
+
+    def _combine_kept(self) -> None:
+        kept = {task: self._kept[task] for task in self.weights if task in self._kept}
+        gram = Gram(kept)
+        for one, other in combinations(kept, 2):
+            for first, second in zip(kept[one], kept[other], strict=True):
+                gram.add_product(one, other, first, second)
+        for task, gradients in kept.items() if len(kept) > 1 else ():
+            for place, gradient in enumerate(gradients):
+                gram.add_square(task, place, gradient)
+        products = gram.read()
+        weights, shared = self._weigh(products), set(products.shared)
+        for place, parameter in enumerate(self.parameters):
+            # New tensors: autograd may have handed out one tensor for two parameters.
+            chosen = weights if place in shared else torch.ones_like(weights)
+            parameter.grad = _weighted_sum(chosen, [gradients[place] for gradients in kept.values()])
+            for gradients in kept.values():
+                gradients[place] = None
+
+    def _recompute(self, losses: Mapping[str, Tensor]) -> None:
+        if len(losses) < 2:
+            for loss in losses.values():
+                loss.backward()  # type: ignore[no-untyped-call]
+            return
+        assert all(parameter.grad is None for parameter in self.parameters), "recompute needs a step's losses at once"
+        products = self._streamed_gram(losses).read()
+        weights = self._weigh(products)
+        own = [self.parameters[place] for place in products.own]
+        shared = [self.parameters[place] for place in products.shared]
+        values = torch.stack(list(losses.values()))
+        if shared:
+            (weights.to(values) * values).sum().backward(inputs=shared, retain_graph=bool(own))  # type: ignore[no-untyped-call]
+        if own:
+            values.sum().backward(inputs=own)  # type: ignore[no-untyped-call]
+        self._combined = True
+
+    def _streamed_gram(self, losses: Mapping[str, Tensor]) -> Gram:
+        """Hold one task's gradient and let those of the tasks after it pass by, parameter by parameter."""
+        gram, tasks = Gram(losses), list(losses)
+        held: dict[int, Tensor] = {}
+        for number, task in enumerate(tasks[:-1]):
+
+            def hold(place: int, gradient: Tensor, task: str = task, first: bool = number == 0) -> None:
+                held[place] = gradient
+                if first:
+                    gram.add_square(task, place, gradient)
+
+            held.clear()
+            self._stream(losses[task], hold)
+            for other in tasks[number + 1 :]:
+
+                def pass_by(
+                    place: int, gradient: Tensor, one: str = task, other: str = other, first: bool = number == 0
+                ) -> None:
+                    gram.add_product(one, other, held.get(place), gradient)
+                    if first:
+                        gram.add_square(other, place, gradient)
+
+                self._stream(losses[other], pass_by)
+        return gram
+
+    def _stream(self, loss: Tensor, visit: Callable[[int, Tensor], None]) -> None:
+        """Show each parameter's gradient as soon as it is there, and let go of it."""
+        with _visited(self.parameters, visit):
+            loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+
+    def _weigh(self, products: Products) -> Tensor:
+        """Return the weights of the tasks on the CPU, where weightings loop over single numbers."""
+        tasks, matrix = products.tasks, products.matrix
+        if not products.shared:
+            self._cosines = {}
+            if len(tasks) > 1 and not self._told:
+                log.warning("%s has no effect: no trained parameter is moved by two tasks.", type(self).__name__)
+                self._told = True
+            return torch.ones(len(tasks))
+        lengths = matrix.diagonal().sqrt()
+        cosines = matrix / lengths.outer(lengths)
+        self._cosines = {
+            f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(range(len(tasks)), 2)
+        }
+        # Of a run that diverges, the log tells which loss it was; solvers would only fail on its matrix.
+        return self.weighting(_unit(matrix)) if matrix.isfinite().all() else torch.ones(len(tasks))
+
+
+def torchjd_weighting(name: str, **options: Any) -> Weighting:
+    """Make one of torchjd's weightings (https://torchjd.org)."""
+    try:
+        from torchjd import aggregation
+
+        made: Weighting = getattr(aggregation, name)(**options)
+    except ImportError as error:  # torchjd itself, or the solver that this weighting needs
+        raise MissingExtraError("Gradient methods need", package="torchjd", extra="gradients") from error
+    return made
+
+
+@contextmanager
+def _visited(parameters: Sequence[Tensor], visit: Callable[[int, Tensor], None]) -> Iterator[None]:
+    """During a backward pass, hand over each gradient in place of leaving it in `.grad`."""
+
+    def watch(place: int, parameter: Tensor) -> Any:
+        def take(tensor: Tensor) -> None:
+            gradient, tensor.grad = tensor.grad, None
+            assert gradient is not None
+            visit(place, gradient)
+
+        return parameter.register_post_accumulate_grad_hook(take)  # type: ignore[no-untyped-call]
+
+    handles = [watch(place, parameter) for place, parameter in enumerate(parameters)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _unit(matrix: Tensor) -> Tensor:
+    """Scale a Gram matrix to a mean square of 1.
+
+    Weights do not depend on the scale in theory; torchjd's solvers have absolute tolerances, at which CAGrad, for one,
+    stands still when all gradients are shorter than 0.01.
+    """
+    scale = matrix.diagonal().mean()
+    return matrix / scale if scale > 0 else matrix
+
+
+def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _weighted_sum(weights: Tensor, gradients: Sequence[Tensor | None]) -> Tensor | None:
+    total: Tensor | None = None
+    for weight, gradient in zip(weights.tolist(), gradients, strict=True):
+        if gradient is not None:
+            total = weight * gradient if total is None else total.add_(gradient, alpha=weight)
+    return total
