@@ -18,9 +18,7 @@ def check_names(recipe: Recipe) -> None:
     check_tasks(recipe.tasks, recipe.adapters, "adapters")
     check_tasks(recipe.tasks, recipe.relation, "relation")
     if recipe.adapters:
-        check_options(
-            find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters"
-        )
+        check_options(find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters")
     if recipe.relation:
         check_options(find(RELATIONS, recipe.relation.name), (8,), recipe.relation.options, "relation")
         inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
