@@ -107,7 +107,7 @@ def _summary(recipe: Recipe, results: list[TaskResult], model: MultiTaskModel, m
 
 
 def _parameters(model: MultiTaskModel) -> dict[str, Any]:
-    """Count the parameters of the encoder, of each task alone, and of an adapter that several tasks share."""
+    """Count the parameters of the encoder, of each task alone, and of what several tasks share beside it."""
     users = Counter(model.adapter_of.values())
     per_task = {name: _count(head) for name, head in model.heads.items()}
     shared = 0
@@ -116,8 +116,9 @@ def _parameters(model: MultiTaskModel) -> dict[str, Any]:
             per_task[owner] += _count(adapter)
         else:
             shared += _count(adapter)
-    counts: dict[str, Any] = {"encoder": _count(model.encoder), "per_task": per_task}
-    return {**counts, "shared_adapter": shared} if shared else counts
+    further = {"shared_adapter": shared, "relation": _count(model.relation)}
+    present = {name: count for name, count in further.items() if count}
+    return {"encoder": _count(model.encoder), "per_task": per_task, **present}
 
 
 def _count(module: Any) -> int:

@@ -232,8 +232,10 @@ def test_a_report_needs_no_records_baselines_or_lengths(three_tasks):
 
 
 def test_a_report_without_results_still_renders():
-    Page(render_report(run_report([])))
-    Page(render_report(RunReport(title="Nothing", summary={}, results=[])))
+    for report in (run_report([]), RunReport(title="Nothing", summary={}, results=[])):
+        text = render_report(report)
+        Page(text)  # refuses a page that is not well-formed
+        assert report.title in text
 
 
 def test_records_of_unknown_tasks_and_broken_losses_do_no_harm(three_tasks):
@@ -242,7 +244,10 @@ def test_records_of_unknown_tasks_and_broken_losses_do_no_harm(three_tasks):
         {"kind": "evaluation", "epoch": 1, "step": 1, "overall": None, "tasks": {"extra": {"accuracy": 0.5}}},
         {"kind": "something new", "step": 2},
     ]
-    Page(render_report(run_report(three_tasks[:1], records=lines)))
+    text = render_report(run_report(three_tasks[:1], records=lines))
+    Page(text)  # refuses a page that is not well-formed
+    assert three_tasks[0].task in text
+    assert ">nan<" not in text
 
 
 def test_a_metric_where_lower_is_better_counts_as_a_gain_when_it_is_lower(three_tasks):

@@ -220,3 +220,4 @@ def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool) -> 
         attend(inputs, sequences, dropout=0.1).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert inputs.grad is not None  # and no step of the way raised, as each wait would have
