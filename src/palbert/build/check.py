@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palbert.build.model import check_tasks, head_options
-from palbert.build.named import check_options, find, make
+from palbert.build.named import make
 from palbert.build.trainer import make_gradients, make_objectives, make_sampler
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
@@ -18,9 +18,9 @@ def check_names(recipe: Recipe) -> None:
     check_tasks(recipe.tasks, recipe.adapters, "adapters")
     check_tasks(recipe.tasks, recipe.relation, "relation")
     if recipe.adapters:
-        check_options(find(ADAPTERS, recipe.adapters.name), (8,), {"layers": 1, **recipe.adapters.options}, "adapters")
+        make(ADAPTERS, recipe.adapters, "adapters", 8, layers=1)
     if recipe.relation:
-        check_options(find(RELATIONS, recipe.relation.name), (8,), recipe.relation.options, "relation")
+        make(RELATIONS, recipe.relation, "relation", 8)
         inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
         if len(inputs) > 1:
             raise RecipeError(

@@ -197,7 +197,7 @@ def _parquet_file(file: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(file)
     except pyarrow.ArrowInvalid as error:
-        raise DataError(f"{file}: not a Parquet file: {error}.") from error
+        raise DataError(f"{file}: not a Parquet file: {str(error).rstrip('.')}.") from error
 
 
 def _read_parquet(file: Path, size: int) -> Iterator[Chunk]:

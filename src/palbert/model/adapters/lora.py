@@ -40,7 +40,7 @@ class LoRA(Adapter):
         for target in targets:
             if target not in PROJECTIONS:
                 hint = did_you_mean(target, PROJECTIONS)
-                raise RecipeError(f"adapters: LoRA cannot adapt '{target}'.", hint=hint)
+                raise RecipeError(f"LoRA cannot adapt '{target}'.", hint=hint)
         self.targets = [name in targets for name in PROJECTIONS]
         self.scale = alpha / rank
         self.dropout = nn.Dropout(dropout)

@@ -36,7 +36,7 @@ class PAL(Adapter):
     ) -> None:
         super().__init__()
         if size % heads:
-            raise RecipeError(f"adapters: {heads} heads cannot share a PAL of size {size} evenly.")
+            raise RecipeError(f"{heads} heads cannot share a PAL of size {size} evenly.")
         self.heads = heads
         self.dropout = dropout
         projections = 1 if shared_projections else layers
