@@ -34,7 +34,7 @@ def check_names(recipe: Recipe) -> None:
             except PalbertError as error:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         head_options(task, hidden_size=8)
-    make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
+    make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -25,11 +26,14 @@ from palbert.objectives import Goal, Term
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
-from palbert.training.feed import Feed, TaskFeed
+from palbert.tasks.choices import Component
+from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluation, Trainer
+
+log = logging.getLogger(__name__)
 
 
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
@@ -37,10 +41,10 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     training = recipe.training
     sampler = make(
         SAMPLERS,
-        training.sampler,
+        _with_factors(training.sampler, recipe.factors),
         "training.sampler",
         rows,
-        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.tasks.items()},
+        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
         epochs=training.epochs,
         steps=training.steps_per_epoch,
         seed=recipe.seed,
@@ -53,17 +57,27 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
+    """Give a sampler the factors of extra sets, under those that it names itself."""
+    if not factors:
+        return sampler
+    if "factors" not in inspect.signature(find(SAMPLERS, sampler.name)).parameters:
+        log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", ", ".join(factors), sampler.name)
+        return sampler
+    return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
+
+
 def make_objectives(recipe: Recipe) -> Objectives:
     """Make the supervised losses and the terms beside them."""
     losses = {
-        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.tasks.items()
+        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
-    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.tasks.items()}
+    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
     terms = []
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
         check_tasks(recipe.tasks, section, place)
-        chosen = {name: goals[name] for name in section.tasks or goals}
+        chosen = {name: goal for name, goal in goals.items() if recipe.task_of[name] in (section.tasks or recipe.tasks)}
         terms.append(make(OBJECTIVES, section, place, chosen))
         if not isinstance(terms[-1], Term):
             raise RecipeError(
@@ -101,13 +115,14 @@ def build_trainer(
     """Put a trainer together, without hooks."""
     training, rates = recipe.training, recipe.optimizer
     feeds = {
-        name: TaskFeed(
+        name: SetFeed(
+            task=task.name,
             dataset=train[name],
             stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
             max_length=task.max_length,
             siamese=task.siamese,
         )
-        for name, task in recipe.tasks.items()
+        for name, task in recipe.sets.items()
     }
     objective = make_objectives(recipe)
     objective.prepare(model)
@@ -115,7 +130,8 @@ def build_trainer(
     sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
     gradients = make_gradients(recipe, parameters=trained)
     if isinstance(gradients, Weighted):
-        gradients.check_plans(sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+        plans = (sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+        gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
     return Trainer(
         model,
         sampler=sampler,

@@ -8,7 +8,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.tasks.choices import Component, component
-from palbert.tasks.spec import Task, Value
+from palbert.tasks.sources import Value
+from palbert.tasks.spec import Task
 
 
 class AdapterSection(Component):
@@ -198,6 +199,26 @@ class Recipe(Value):
                     {"number": number, "name": objective.name},
                 )
         return self
+
+    @property
+    def sets(self) -> dict[str, Task]:
+        """The training sets of all tasks by name, each as the task that reads it."""
+        return {name: view for task in self.tasks.values() for name, view in task.sets.items()}
+
+    @property
+    def task_of(self) -> dict[str, str]:
+        """The task of every training set."""
+        return {name: view.name for name, view in self.sets.items()}
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """How much more or less often than by its size each extra set is drawn, where that differs from 1."""
+        return {
+            f"{task.name}+{name}": extra.factor
+            for task in self.tasks.values()
+            for name, extra in task.extra.items()
+            if extra.factor != 1
+        }
 
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""

@@ -33,11 +33,11 @@ class Position:
     step: int = 0
     """Steps done in the run."""
     draws: dict[str, int] = field(default_factory=dict)
-    """Batches drawn from each task in the run."""
+    """Batches drawn from each set in the run."""
     seconds: float = 0.0
     """Time spent so far."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
-    """Losses of each task that are not yet in a line of metrics.jsonl; still on the device."""
+    """Losses of each set that are not yet in a line of metrics.jsonl; still on the device."""
     cosines: dict[str, list[Any]] = field(default_factory=dict)
     """Cosines between tasks' gradients that are not yet in a line either."""
 
@@ -124,15 +124,15 @@ class Trainer:
         return self.sampler.ends[-1]
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
-        """Update the weights once; return each task's loss, left on the device."""
+        """Update the weights once; return each set's loss, left on the device."""
         set_rates(self.optimizer, self.schedule(self.position.step, self.total_steps))
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(losses)
-            for task, loss in losses.items():
-                total[task] = total.get(task, 0) + loss.detach()
+            self.gradients.backward(batch.by_task(losses))
+            for name, loss in losses.items():
+                total[name] = total.get(name, 0) + loss.detach()
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
@@ -162,11 +162,11 @@ class Trainer:
     def _run_epoch(self) -> bool:
         """Do the steps that are left of the epoch; return False if asked to stop."""
         self.model.train()
-        for tasks in self.sampler.epoch(self.position.epoch)[self.position.done :]:
-            batches = self.feed(tasks, self.position.draws)
+        for sets in self.sampler.epoch(self.position.epoch)[self.position.done :]:
+            batches = self.feed(sets, self.position.draws)
             losses = self.step(batches)
-            for task in tasks:
-                self.position.draws[task] += 1
+            for name in sets:
+                self.position.draws[name] += 1
             self.position.done += 1
             self.position.step += 1
             for hook in self.hooks:

@@ -86,7 +86,7 @@ class _Run:
         self.folder = folder
         self.resume = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
-        check_lengths(recipe.tasks, self.tokenizer)
+        check_lengths(recipe.sets, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         provenance = _provenance(encoder_folder, data)
@@ -145,7 +145,7 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test"})
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra"})
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -154,7 +154,7 @@ class _Run:
 def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenizer: TextTokenizer) -> None:
     for split, datasets in data.items():
         for name, dataset in datasets.items():
-            task = recipe.tasks[name]
+            task = recipe.sets[name]
             _, cut = sequence_lengths(
                 dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
             )
