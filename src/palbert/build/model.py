@@ -42,9 +42,16 @@ def place_of(name: str) -> str:
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     """Load the pretrained encoder with the recipe's dropout."""
     section = recipe.encoder
-    encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
-    encoder.requires_grad_(not section.frozen)
-    return encoder
+    return load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+
+
+def set_trained(model: MultiTaskModel, recipe: Recipe) -> None:
+    """Let the parts learn that the recipe trains, and no others."""
+    trained = set(recipe.training.trains or ("encoder", "adapters", "heads"))
+    if recipe.encoder.frozen:
+        trained.discard("encoder")
+    for role, module in model.roles():
+        module.requires_grad_(role in trained)
 
 
 def build_model(

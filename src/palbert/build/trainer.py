@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 
 import torch
 
-from palbert.build.machine import Machine, build_inference
-from palbert.build.model import check_tasks
+from palbert.build.machine import Machine
+from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
@@ -31,9 +29,7 @@ from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
-from palbert.training.trainer import Evaluation, Trainer
-
-log = logging.getLogger(__name__)
+from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
@@ -57,12 +53,14 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def takes_factors(sampler: Component) -> bool:
+    """Whether a sampler draws sets by factors."""
+    return "factors" in inspect.signature(find(SAMPLERS, sampler.name)).parameters
+
+
 def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
     """Give a sampler the factors of extra sets, under those that it names itself."""
-    if not factors:
-        return sampler
-    if "factors" not in inspect.signature(find(SAMPLERS, sampler.name)).parameters:
-        log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", ", ".join(factors), sampler.name)
+    if not factors or not takes_factors(sampler):
         return sampler
     return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
 
@@ -110,10 +108,24 @@ def build_trainer(
     tokenizer: TextTokenizer,
     machine: Machine,
     train: Mapping[str, Dataset],
-    dev: Mapping[str, Dataset],
+    evaluate: Evaluate,
+    sampler: Sampler | None = None,
+    epochs: range | None = None,
 ) -> Trainer:
-    """Put a trainer together, without hooks."""
+    """Put a trainer together, without hooks.
+
+    Args:
+        recipe: The recipe, or the stage of it that one phase is.
+        model: The model; which of its parts learn is set here.
+        tokenizer: Says which special tokens go around texts.
+        machine: Where to compute.
+        train: The training sets by name.
+        evaluate: Scores the model after each epoch.
+        sampler: That of the whole run, if the recipe is a stage of one.
+        epochs: Which of that sampler's epochs are the stage's.
+    """
     training, rates = recipe.training, recipe.optimizer
+    set_trained(model, recipe)
     feeds = {
         name: SetFeed(
             task=task.name,
@@ -127,10 +139,10 @@ def build_trainer(
     objective = make_objectives(recipe)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
-    sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
+    sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
     gradients = make_gradients(recipe, parameters=trained)
     if isinstance(gradients, Weighted):
-        plans = (sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+        plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
     return Trainer(
         model,
@@ -161,9 +173,8 @@ def build_trainer(
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
         arithmetic=machine.arithmetic,
-        evaluate=functools.partial(
-            evaluate_now, build_inference(model, tokenizer=tokenizer, machine=machine), recipe, dev
-        ),
+        evaluate=evaluate,
+        epochs=epochs,
     )
 
 

@@ -91,7 +91,7 @@ def make_recipe(
 
 def dump_recipe(recipe: Recipe) -> str:
     """Write a recipe with all its defaults as TOML that gives the same recipe when read."""
-    return tomli_w.dumps(_plain(recipe.model_dump(mode="json", exclude_none=True)))
+    return tomli_w.dumps(_plain(recipe.model_dump(exclude_none=True)))
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.errors import did_you_mean
 from palbert.tasks.choices import Component, component
 from palbert.tasks.sources import Value
 from palbert.tasks.spec import Task
@@ -93,6 +94,8 @@ class TrainingSection(Value):
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
     """How the tasks' gradients become one."""
+    trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
+    """Which parts are trained, the relational layer with the heads; all of them unless given."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
     log_every: int = Field(default=10, ge=1)
@@ -120,6 +123,21 @@ class OptimizerSection(Value):
     """Added to the denominator."""
     schedule: ScheduleChoice = Component(name="constant")
     """How the rates change over the run."""
+
+
+class Phase(Value):
+    """A stretch of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
+
+    name: str = ""
+    """Shown in the log."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks are trained; all of them unless given. All are evaluated."""
+    objectives: tuple[ObjectiveChoice, ...] | None = None
+    """Terms beside the supervised losses; the recipe's, for this phase's tasks, unless given."""
+    training: TrainingSection
+    """How long to train, on what, in which order; what is not said is as in the recipe's own section."""
+    optimizer: OptimizerSection
+    """AdamW, anew, and its rates; what is not said is as in the recipe's own section."""
 
 
 class RunSection(Value):
@@ -169,6 +187,8 @@ class Recipe(Value):
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
     """AdamW and its rates."""
+    phases: tuple[Phase, ...] = ()
+    """Stretches of the run, one after the other; one with the settings above unless given."""
     run: RunSection = RunSection()
     """Where and how exactly to compute."""
     provenance: Provenance | None = None
@@ -183,6 +203,45 @@ class Recipe(Value):
             name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
         }
         return {**values, "tasks": tasks}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_phases(cls, values: Any) -> Any:
+        """Put the recipe's sections under those of each phase."""
+        if not isinstance(values, dict) or not isinstance(values.get("phases"), list | tuple):
+            return values
+        phases = [
+            {**phase, **{name: _over(values.get(name), phase.get(name)) for name in ("training", "optimizer")}}
+            if isinstance(phase, dict)
+            else phase
+            for phase in values["phases"]
+        ]
+        return {**values, "phases": phases}
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> Recipe:
+        problems = []
+        for number, phase in enumerate(self.phases):
+            place = f"phases.{number}"
+            problems += [
+                f"{place}.tasks: unknown task '{name}'. {did_you_mean(name, self.tasks)}"
+                for name in phase.tasks
+                if name not in self.tasks
+            ]
+            problems += [
+                f"{place}.training.{name}: this is set for the whole run, in [training]"
+                for name in ("log_every", "save_every")
+                if getattr(phase.training, name) != getattr(self.training, name)
+            ]
+        own = {f"phases.{number}.": phase.training for number, phase in enumerate(self.phases)}
+        for place, training in {"": self.training, **own}.items():
+            if self.encoder.frozen and "encoder" in training.trains:
+                problems.append(f"{place}training.trains: names the encoder, and encoder.frozen is true")
+            if training.trains == ("adapters",) and self.adapters is None:
+                problems.append(f"{place}training.trains: only adapters, and the recipe has none")
+        if problems:
+            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
 
     @model_validator(mode="after")
     def _check_dropout(self) -> Recipe:
@@ -199,6 +258,20 @@ class Recipe(Value):
                     {"number": number, "name": objective.name},
                 )
         return self
+
+    @property
+    def stages(self) -> tuple[Recipe, ...]:
+        """One recipe without phases for each phase; this one, if it has none."""
+        return tuple(self._stage(phase) for phase in self.phases) or (self,)
+
+    def _stage(self, phase: Phase) -> Recipe:
+        tasks = {name: task for name, task in self.tasks.items() if name in (phase.tasks or self.tasks)}
+        objectives = phase.objectives
+        if objectives is None:
+            kept = [(each, tuple(name for name in each.tasks if name in tasks)) for each in self.objectives]
+            objectives = tuple(each.model_copy(update={"tasks": own}) for each, own in kept if own or not each.tasks)
+        own = {"tasks": tasks, "objectives": objectives, "training": phase.training, "optimizer": phase.optimizer}
+        return self.model_copy(update={**own, "phases": ()})
 
     @property
     def sets(self) -> dict[str, Task]:
@@ -223,3 +296,10 @@ class Recipe(Value):
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""
         return task.batch_size or self.training.batch_size
+
+
+def _over(section: Any, phase: Any) -> Any:
+    """Put a recipe's section under that of a phase; what is no table is left to the schema's check."""
+    if not isinstance(section or {}, dict) or not isinstance(phase or {}, dict):
+        return phase
+    return {**(section or {}), **{key: value for key, value in (phase or {}).items() if value is not None}}

@@ -86,7 +86,11 @@ class Evaluate(Protocol):
 
 
 class Trainer:
-    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch."""
+    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch.
+
+    A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
+    schedule runs over their steps; all epochs unless given.
+    """
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class Trainer:
         arithmetic: Callable[[], AbstractContextManager[Any]],
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
+        epochs: range | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -114,6 +119,9 @@ class Trainer:
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
+        self.epochs = epochs or range(1, sampler.epochs + 1)
+        ends = (0, *sampler.ends)
+        self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
         self.parameters = [p for module in (model, objective) for p in module.parameters() if p.requires_grad]
         self.position = Position(draws=dict.fromkeys(sampler.rows, 0))
         self.stopping = False
@@ -125,7 +133,7 @@ class Trainer:
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
         """Update the weights once; return each set's loss, left on the device."""
-        set_rates(self.optimizer, self.schedule(self.position.step, self.total_steps))
+        set_rates(self.optimizer, self.schedule(self.position.step - self.steps.start, len(self.steps)))
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic():
@@ -141,11 +149,11 @@ class Trainer:
         return total
 
     def fit(self) -> bool:
-        """Train from the present position to the end; return False if stopped before it."""
+        """Train from the present position to the end of the last epoch; return False if stopped before it."""
         for hook in self.hooks:
             hook.on_start(self)
         try:
-            while self.position.epoch <= self.sampler.epochs:
+            while self.position.epoch < self.epochs.stop:
                 if not self._run_epoch():
                     for hook in self.hooks:
                         hook.on_stop(self)

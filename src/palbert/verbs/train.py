@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import platform
@@ -17,7 +18,18 @@ import tokenizers
 import torch
 
 from palbert import __version__
-from palbert.build import Machine, build_encoder, build_model, build_trainer, check_lengths, check_names, load_datasets
+from palbert.build import (
+    Machine,
+    build_encoder,
+    build_inference,
+    build_model,
+    build_trainer,
+    check_lengths,
+    check_names,
+    evaluate_now,
+    load_datasets,
+    make_sampler,
+)
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
@@ -36,6 +48,7 @@ from palbert.training.checkpoint import (
     restore_optimizer,
 )
 from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
+from palbert.training.samplers import Consecutive
 from palbert.training.trainer import Position, Trainer
 from palbert.verbs.evaluate import evaluate
 
@@ -97,7 +110,28 @@ class _Run:
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
         self.machine = machine
-        self.trainer = build_trainer(recipe, self.model, tokenizer=self.tokenizer, machine=machine, **data)
+        self.data = data
+        self.stages = recipe.stages
+        rows = {name: len(dataset) for name, dataset in data["train"].items()}
+        self.sampler = Consecutive(
+            [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
+        )
+        for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
+            self.trainer = self._phase(number)
+
+    def _phase(self, number: int) -> Trainer:
+        """Make the trainer of a phase."""
+        inference = build_inference(self.model, tokenizer=self.tokenizer, machine=self.machine)
+        return build_trainer(
+            self.stages[number],
+            self.model,
+            tokenizer=self.tokenizer,
+            machine=self.machine,
+            train=self.data["train"],
+            evaluate=functools.partial(evaluate_now, inference, self.recipe, self.data["dev"]),
+            sampler=self.sampler,
+            epochs=self.sampler.spans[number],
+        )
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
@@ -114,9 +148,27 @@ class _Run:
         )
         if not self.resume:
             metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
-        self.trainer.hooks = [metrics, checkpoints]
-        with _stop_on_interrupt(self.trainer):
-            return self.trainer.fit()
+        while True:
+            self.trainer.hooks = [metrics, checkpoints]
+            with _stop_on_interrupt(self.trainer):
+                if not self.trainer.fit():
+                    return False
+            position = self.trainer.position
+            if position.epoch > self.sampler.epochs:
+                return True
+            self._enter(self._number_of(position))
+            self.trainer.position = position
+
+    def _number_of(self, position: Position) -> int:
+        """Return the phase that a position lies in; after the end, the last."""
+        found = (number for number, epochs in enumerate(self.sampler.spans) if position.epoch in epochs)
+        return next(found, len(self.stages) - 1)
+
+    def _enter(self, number: int) -> None:
+        """Go on with another phase."""
+        self.trainer = self._phase(number)
+        name = self.recipe.phases[number].name
+        log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 
     def _start(self) -> dict[str, float]:
         self.folder.clear()
@@ -131,10 +183,16 @@ class _Run:
         state = read_state(last)
         self.folder.sweep()
         load_weights(last, self.model)
-        restore_optimizer(self.trainer.optimizer, state.optimizer)
-        restore_objective(last, self.trainer.objective, state.objective)
+        position = Position(**state.position)
         restore_random_state(state.random, self.machine.device)
-        self.trainer.position = Position(**state.position)
+        number = self._number_of(position)
+        if number > 0:
+            self._enter(number)
+        if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
+            restore_optimizer(self.trainer.optimizer, state.optimizer)
+            restore_objective(last, self.trainer.objective, state.objective)
+            restore_random_state(state.random, self.machine.device)
+        self.trainer.position = position
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
         return state.best
 
