@@ -177,8 +177,8 @@ def _extra_defaults(name: str, data: Any) -> dict[str, Any]:
     if data == "hub":
         found = {key: value for key, value in HUB_SOURCES.get(name, {}).items() if key not in ("dev", "test")}
         return {**EXTRA_SETS[name], **found}
-    files = {"train": COURSE_FILES[name]["train"]} if isinstance(data, str) and data != "samples" else {}
-    return {**EXTRA_SETS[name], **files}
+    file = f"{name}-train.tsv" if data == "samples" else COURSE_FILES[name]["train"]
+    return {**EXTRA_SETS[name], **({"train": file} if isinstance(data, str) else {})}
 
 
 def _given(task: Mapping[str, Any]) -> dict[str, Any]:
