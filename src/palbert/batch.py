@@ -60,6 +60,11 @@ class PackedBatch:
         """The number of sequences."""
         return self.starts.shape[0] - 1
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the step's examples of each task that this batch holds."""
+        return {name: part.share for name, part in self.parts.items()}
+
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device; asynchronously when the batch is pinned."""
         parts = {

@@ -1,4 +1,4 @@
-"""The pages on samplers, schedules and gradient methods: their recipes are right, and nothing is missing from them."""
+"""The pages on samplers, schedules, balances and gradient methods: their recipes are right, and nothing is missing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from palbert.build import check_names
 from palbert.gradients.methods import GRADIENTS
+from palbert.objectives.balance import BALANCES
 from palbert.recipe.load import make_recipe
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
@@ -23,6 +24,7 @@ else:
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 PAGES: dict[str, Mapping[str, Any]] = {
+    "balancing.md": BALANCES,
     "gradient-methods.md": GRADIENTS,
     "samplers.md": SAMPLERS,
     "schedules.md": SCHEDULES,

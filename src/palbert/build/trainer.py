@@ -22,6 +22,7 @@ from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
+from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
@@ -54,7 +55,7 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
 
 
 def make_objectives(recipe: Recipe) -> Objectives:
-    """Make the supervised losses and the terms beside them."""
+    """Make the supervised losses, the terms beside them, and the balance between the tasks."""
     losses = {
         name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.tasks.items()
     }
@@ -69,7 +70,13 @@ def make_objectives(recipe: Recipe) -> Objectives:
             raise RecipeError(
                 f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
             )
-    return Objectives(Supervised(losses), terms)
+    balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
+    if not isinstance(balance, Balance):
+        raise RecipeError(
+            f"training.balance: '{recipe.training.balance.name}' is no balance.",
+            hint="Derive its class from palbert.objectives.balance.Balance.",
+        )
+    return Objectives(Supervised(losses), terms, balance=balance)
 
 
 def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> GradientMethod:

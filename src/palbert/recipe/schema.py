@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     SamplerChoice = Component
     ScheduleChoice = Component
     GradientsChoice = Component
+    BalanceChoice = Component
     ObjectiveChoice = ObjectiveSection
 else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
@@ -56,6 +57,7 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
+    BalanceChoice = component("fixed", "normalised", "uncertainty")
     ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 
@@ -92,6 +94,8 @@ class TrainingSection(Value):
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
     """How the tasks' gradients become one."""
+    balance: BalanceChoice = Component(name="fixed")
+    """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
     log_every: int = Field(default=10, ge=1)

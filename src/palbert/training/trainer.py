@@ -86,7 +86,7 @@ class Evaluate(Protocol):
 
 
 class Trainer:
-    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch."""
+    """Sampler → feed → objective → balance → gradients → clip → optimizer, with hooks that watch."""
 
     def __init__(
         self,
@@ -130,13 +130,13 @@ class Trainer:
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(losses)
+            self.gradients.backward(self.objective.balance(losses, batch.shares))
             for task, loss in losses.items():
                 total[task] = total.get(task, 0) + loss.detach()
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
-        self.objective.after_step(self.model)
+        self.objective.after_step(self.model, total)
         self.optimizer.zero_grad()
         return total
 

@@ -15,6 +15,7 @@ from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS
 from palbert.model.relational import RELATIONS
+from palbert.objectives.balance import BALANCES
 from palbert.objectives.objectives import OBJECTIVES
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
@@ -36,6 +37,7 @@ Change = Callable[[str], dict[str, Any]]
 TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "sampler": (lambda name: {"training": {"sampler": name}}, SAMPLERS),
     "gradients": (lambda name: {"training": {"gradients": name}}, GRADIENTS),
+    "balance": (lambda name: {"training": {"balance": name}}, BALANCES),
     "objectives": (lambda name: {"objectives": [name]}, OBJECTIVES),
     "schedule": (lambda name: {"optimizer": {"schedule": name}}, SCHEDULES),
     "adapters": (lambda name: {"adapters": name}, ADAPTERS),
