@@ -1,4 +1,4 @@
-"""The pages on samplers, schedules, balances and gradient methods: their recipes are right, and nothing is missing."""
+"""The pages on samplers, schedules, balances, averages and gradient methods: their recipes are right and complete."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from palbert.build import check_names
 from palbert.gradients.methods import GRADIENTS
 from palbert.objectives.balance import BALANCES
 from palbert.recipe.load import make_recipe
+from palbert.training.averaging import AVERAGES
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 
@@ -24,6 +25,7 @@ else:
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 PAGES: dict[str, Mapping[str, Any]] = {
+    "averaging.md": AVERAGES,
     "balancing.md": BALANCES,
     "gradient-methods.md": GRADIENTS,
     "samplers.md": SAMPLERS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import torch
+
 from palbert.build.model import check_tasks, head_options
 from palbert.build.named import make
-from palbert.build.trainer import make_gradients, make_objectives, make_sampler
+from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
@@ -38,4 +40,5 @@ def check_names(recipe: Recipe) -> None:
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[])
+    make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)

@@ -15,7 +15,7 @@ from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import PalbertError, RecipeError
-from palbert.evaluation.evaluator import Inference, evaluate_tasks
+from palbert.evaluation.evaluator import evaluate_tasks
 from palbert.evaluation.metrics import overall
 from palbert.gradients import GradientMethod
 from palbert.gradients.methods import GRADIENTS
@@ -26,6 +26,7 @@ from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
+from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.feed import Feed, TaskFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
@@ -96,6 +97,18 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> Gra
     return method
 
 
+def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
+    """Make the average of a model's weights that is to be evaluated."""
+    section = recipe.training.average
+    average = make(AVERAGES, section, "training.average", model)
+    if not isinstance(average, NoAverage):
+        raise RecipeError(
+            f"training.average: '{section.name}' is no average.",
+            hint="Derive its class from palbert.training.averaging.NoAverage.",
+        )
+    return average
+
+
 def build_trainer(
     recipe: Recipe,
     model: MultiTaskModel,
@@ -123,6 +136,7 @@ def build_trainer(
     gradients = make_gradients(recipe, parameters=trained)
     if isinstance(gradients, Weighted):
         gradients.check_plans(sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+    average = make_average(recipe, model)
     return Trainer(
         model,
         sampler=sampler,
@@ -151,17 +165,24 @@ def build_trainer(
         ),
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
+        average=average,
         arithmetic=machine.arithmetic,
-        evaluate=functools.partial(
-            evaluate_now, build_inference(model, tokenizer=tokenizer, machine=machine), recipe, dev
-        ),
+        evaluate=functools.partial(evaluate_now, average, recipe, dev, tokenizer=tokenizer, machine=machine),
     )
 
 
 def evaluate_now(
-    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: int, step: int
+    average: NoAverage,
+    recipe: Recipe,
+    datasets: Mapping[str, Dataset],
+    *,
+    tokenizer: TextTokenizer,
+    machine: Machine,
+    epoch: int,
+    step: int,
 ) -> Evaluation:
     """Score all tasks, and overall by the recipe's formula."""
+    inference = build_inference(average.model, tokenizer=tokenizer, machine=machine)
     results = evaluate_tasks(inference, recipe.tasks, datasets)
     main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
     return Evaluation(

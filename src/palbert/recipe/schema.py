@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     ScheduleChoice = Component
     GradientsChoice = Component
     BalanceChoice = Component
+    AverageChoice = Component
     ObjectiveChoice = ObjectiveSection
 else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
@@ -57,6 +58,7 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
+    AverageChoice = component("ema", "none", "swa")
     BalanceChoice = component("fixed", "normalised", "uncertainty")
     ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
@@ -98,6 +100,8 @@ class TrainingSection(Value):
     """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
+    average: AverageChoice = Component(name="none")
+    """Which weights are evaluated and kept: those under training (none), or their average, ema or swa."""
     log_every: int = Field(default=10, ge=1)
     """Steps between lines in metrics.jsonl."""
     save_every: int = Field(default=1000, ge=1)

@@ -233,7 +233,7 @@ class Checkpoints(Hook):
         device = trainer.parameters[0].device
         save_checkpoint(
             self.folder / "last",
-            trainer.model,
+            trainer.average.model,
             self.tokenizer,
             description={**self.description, "step": trainer.position.step, "scores": scores},
             state=TrainerState(
@@ -242,6 +242,7 @@ class Checkpoints(Hook):
                 optimizer=optimizer_tensors(trainer.optimizer),
                 random=random_state(device),
                 objective=module_tensors(trainer.objective),
+                average=trainer.average.state(),
             ),
         )
 

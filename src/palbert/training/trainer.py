@@ -14,6 +14,7 @@ from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
+from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
 from palbert.training.samplers import Sampler
@@ -78,7 +79,7 @@ class Hook:
 
 
 class Evaluate(Protocol):
-    """Score the model as it is."""
+    """Score the model as it is, or its average."""
 
     def __call__(self, *, epoch: int, step: int) -> Evaluation:
         """Return the scores of all tasks on dev."""
@@ -86,7 +87,7 @@ class Evaluate(Protocol):
 
 
 class Trainer:
-    """Sampler → feed → objective → balance → gradients → clip → optimizer, with hooks that watch."""
+    """Sampler → feed → objective → balance → gradients → clip → optimizer → average, with hooks that watch."""
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class Trainer:
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,
         clip: float,
+        average: NoAverage,
         arithmetic: Callable[[], AbstractContextManager[Any]],
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
@@ -111,6 +113,7 @@ class Trainer:
         self.optimizer = optimizer
         self.schedule = schedule
         self.clip = clip
+        self.average = average
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
@@ -137,6 +140,7 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
         self.objective.after_step(self.model, total)
+        self.average.update(self.position.step + 1, self.total_steps)
         self.optimizer.zero_grad()
         return total
 

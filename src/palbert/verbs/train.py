@@ -32,6 +32,7 @@ from palbert.training.checkpoint import (
     load_weights,
     read_description,
     read_state,
+    restore_average,
     restore_objective,
     restore_optimizer,
 )
@@ -131,6 +132,7 @@ class _Run:
         state = read_state(last)
         self.folder.sweep()
         load_weights(last, self.model)
+        restore_average(last, self.trainer.average, state.average)
         restore_optimizer(self.trainer.optimizer, state.optimizer)
         restore_objective(last, self.trainer.objective, state.objective)
         restore_random_state(state.random, self.machine.device)

@@ -29,6 +29,7 @@ from palbert.recipe.schema import (
 )
 from palbert.tasks.choices import Component, Target
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Source, Task
+from palbert.training.averaging import AVERAGES
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 
@@ -37,6 +38,7 @@ Change = Callable[[str], dict[str, Any]]
 TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "sampler": (lambda name: {"training": {"sampler": name}}, SAMPLERS),
     "gradients": (lambda name: {"training": {"gradients": name}}, GRADIENTS),
+    "average": (lambda name: {"training": {"average": name}}, AVERAGES),
     "balance": (lambda name: {"training": {"balance": name}}, BALANCES),
     "objectives": (lambda name: {"objectives": [name]}, OBJECTIVES),
     "schedule": (lambda name: {"optimizer": {"schedule": name}}, SCHEDULES),
