@@ -74,11 +74,23 @@ class EncoderSection(Value):
     """Dropout on hidden states; the checkpoint's own unless given."""
     attention_dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout on attention probabilities; the checkpoint's own unless given."""
+    mixout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the linear layers' inputs whose weights a training pass takes as pretrained; 0 is off."""
 
     @model_validator(mode="before")
     @classmethod
     def _accept_bare_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_mixout(self) -> EncoderSection:
+        if self.mixout and self.frozen:
+            raise PydanticCustomError(
+                "contradiction",
+                "mixout goes back to pretrained weights, and those of a frozen encoder never leave them. "
+                "Set frozen = false, or leave mixout out",
+            )
+        return self
 
 
 class TrainingSection(Value):
