@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Mapping, Sequence
 
 import torch
 
-from palbert.build.machine import Machine, build_inference
-from palbert.build.model import check_tasks
+from palbert.build.machine import Machine
+from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import PalbertError, RecipeError
-from palbert.evaluation.evaluator import evaluate_tasks
+from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import overall
 from palbert.gradients import GradientMethod
 from palbert.gradients.methods import GRADIENTS
@@ -26,12 +25,13 @@ from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
+from palbert.tasks.choices import Component
 from palbert.training.averaging import AVERAGES, NoAverage
-from palbert.training.feed import Feed, TaskFeed
+from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
-from palbert.training.trainer import Evaluation, Trainer
+from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
@@ -39,10 +39,10 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     training = recipe.training
     sampler = make(
         SAMPLERS,
-        training.sampler,
+        _with_factors(training.sampler, recipe.factors),
         "training.sampler",
         rows,
-        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.tasks.items()},
+        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
         epochs=training.epochs,
         steps=training.steps_per_epoch,
         seed=recipe.seed,
@@ -55,17 +55,29 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def takes_factors(sampler: Component) -> bool:
+    """Whether a sampler draws sets by factors."""
+    return "factors" in inspect.signature(find(SAMPLERS, sampler.name)).parameters
+
+
+def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
+    """Give a sampler the factors of extra sets, under those that it names itself."""
+    if not factors or not takes_factors(sampler):
+        return sampler
+    return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
+
+
 def make_objectives(recipe: Recipe) -> Objectives:
     """Make the supervised losses, the terms beside them, and the balance between the tasks."""
     losses = {
-        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.tasks.items()
+        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
-    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.tasks.items()}
+    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
     terms = []
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
         check_tasks(recipe.tasks, section, place)
-        chosen = {name: goals[name] for name in section.tasks or goals}
+        chosen = {name: goal for name, goal in goals.items() if recipe.task_of[name] in (section.tasks or recipe.tasks)}
         terms.append(make(OBJECTIVES, section, place, chosen))
         if not isinstance(terms[-1], Term):
             raise RecipeError(
@@ -116,27 +128,42 @@ def build_trainer(
     tokenizer: TextTokenizer,
     machine: Machine,
     train: Mapping[str, Dataset],
-    dev: Mapping[str, Dataset],
+    evaluate: Evaluate,
+    sampler: Sampler | None = None,
+    epochs: range | None = None,
 ) -> Trainer:
-    """Put a trainer together, without hooks."""
+    """Put a trainer together, without hooks.
+
+    Args:
+        recipe: The recipe, or the stage of it that one phase is.
+        model: The model; which of its parts learn is set here.
+        tokenizer: Says which special tokens go around texts.
+        machine: Where to compute.
+        train: The training sets by name.
+        evaluate: Scores the model after each epoch.
+        sampler: That of the whole run, if the recipe is a stage of one.
+        epochs: Which of that sampler's epochs are the stage's.
+    """
     training, rates = recipe.training, recipe.optimizer
+    set_trained(model, recipe)
     feeds = {
-        name: TaskFeed(
+        name: SetFeed(
+            task=task.name,
             dataset=train[name],
             stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
             max_length=task.max_length,
             siamese=task.siamese,
         )
-        for name, task in recipe.tasks.items()
+        for name, task in recipe.sets.items()
     }
     objective = make_objectives(recipe)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
-    sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
+    sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
     gradients = make_gradients(recipe, parameters=trained)
     if isinstance(gradients, Weighted):
-        gradients.check_plans(sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
-    average = make_average(recipe, model)
+        plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
+        gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
     return Trainer(
         model,
         sampler=sampler,
@@ -165,24 +192,17 @@ def build_trainer(
         ),
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
-        average=average,
+        average=make_average(recipe, model),
         arithmetic=machine.arithmetic,
-        evaluate=functools.partial(evaluate_now, average, recipe, dev, tokenizer=tokenizer, machine=machine),
+        evaluate=evaluate,
+        epochs=epochs,
     )
 
 
 def evaluate_now(
-    average: NoAverage,
-    recipe: Recipe,
-    datasets: Mapping[str, Dataset],
-    *,
-    tokenizer: TextTokenizer,
-    machine: Machine,
-    epoch: int,
-    step: int,
+    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: int, step: int
 ) -> Evaluation:
     """Score all tasks, and overall by the recipe's formula."""
-    inference = build_inference(average.model, tokenizer=tokenizer, machine=machine)
     results = evaluate_tasks(inference, recipe.tasks, datasets)
     main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
     return Evaluation(

@@ -19,9 +19,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Portion:
-    """One task's rows for a batch."""
+    """One set's rows for a batch."""
 
-    task: str
+    name: str
     tokens: tuple[Ragged, ...]
     """Token ids of each text column, without special tokens."""
     rows: NDArray[Any]
@@ -33,7 +33,9 @@ class Portion:
     labels: NDArray[Any] | None = None
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
-    """The share of the step's rows of this task, when a step is cut into several batches."""
+    """The share of the step's rows of this set, when a step is cut into several batches."""
+    task: str = ""
+    """The task that the set belongs to; the set's own name unless given."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class _Packed:
 
 
 def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
-    """Pack the rows of all portions end to end, one part a task."""
+    """Pack the rows of all portions end to end, one part a set."""
     packed: list[_Packed] = []
     parts: dict[str, Part] = {}
     sequence = token = 0
@@ -52,12 +54,13 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
         pieces = _pack(portion, template)
         sequences = sum(len(piece.lengths) for piece in pieces)
         tokens = sum(len(piece.ids) for piece in pieces)
-        parts[portion.task] = Part(
+        parts[portion.name] = Part(
             sequences=slice(sequence, sequence + sequences),
             tokens=slice(token, token + tokens),
             width=len(pieces),
             labels=None if portion.labels is None else torch.from_numpy(portion.labels[portion.rows]),
             share=portion.share,
+            task=portion.task,
         )
         packed += pieces
         sequence, token = sequence + sequences, token + tokens

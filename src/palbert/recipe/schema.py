@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.errors import did_you_mean
 from palbert.tasks.choices import Component, component
-from palbert.tasks.spec import Task, Value
+from palbert.tasks.sources import Value
+from palbert.tasks.spec import Task
 
 
 class AdapterSection(Component):
@@ -82,16 +84,6 @@ class EncoderSection(Value):
     def _accept_bare_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _check_mixout(self) -> EncoderSection:
-        if self.mixout and self.frozen:
-            raise PydanticCustomError(
-                "contradiction",
-                "mixout goes back to pretrained weights, and those of a frozen encoder never leave them. "
-                "Set frozen = false, or leave mixout out",
-            )
-        return self
-
 
 class TrainingSection(Value):
     """How long to train, on what, in which order."""
@@ -110,6 +102,8 @@ class TrainingSection(Value):
     """How the tasks' gradients become one."""
     balance: BalanceChoice = Component(name="fixed")
     """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
+    trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
+    """Which parts are trained, the relational layer with the heads; all of them unless given."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
     average: AverageChoice = Component(name="none")
@@ -139,6 +133,21 @@ class OptimizerSection(Value):
     """Added to the denominator."""
     schedule: ScheduleChoice = Component(name="constant")
     """How the rates change over the run."""
+
+
+class Phase(Value):
+    """A stretch of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
+
+    name: str = ""
+    """Shown in the log."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks are trained; all of them unless given. All are evaluated."""
+    objectives: tuple[ObjectiveChoice, ...] | None = None
+    """Terms beside the supervised losses; the recipe's, for this phase's tasks, unless given."""
+    training: TrainingSection
+    """How long to train, on what, in which order; what is not said is as in the recipe's own section."""
+    optimizer: OptimizerSection
+    """AdamW, anew, and its rates; what is not said is as in the recipe's own section."""
 
 
 class RunSection(Value):
@@ -188,6 +197,8 @@ class Recipe(Value):
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
     """AdamW and its rates."""
+    phases: tuple[Phase, ...] = ()
+    """Stretches of the run, one after the other; one with the settings above unless given."""
     run: RunSection = RunSection()
     """Where and how exactly to compute."""
     provenance: Provenance | None = None
@@ -202,6 +213,57 @@ class Recipe(Value):
             name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
         }
         return {**values, "tasks": tasks}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_phases(cls, values: Any) -> Any:
+        """Put the recipe's sections under those of each phase."""
+        if not isinstance(values, dict) or not isinstance(values.get("phases"), list | tuple):
+            return values
+        phases = [
+            {**phase, **{name: _over(values.get(name), phase.get(name)) for name in ("training", "optimizer")}}
+            if isinstance(phase, dict)
+            else phase
+            for phase in values["phases"]
+        ]
+        return {**values, "phases": phases}
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> Recipe:
+        problems = []
+        for number, phase in enumerate(self.phases):
+            place = f"phases.{number}"
+            problems += [
+                f"{place}.tasks: unknown task '{name}'. {did_you_mean(name, self.tasks)}"
+                for name in phase.tasks
+                if name not in self.tasks
+            ]
+            problems += [
+                f"{place}.training.{name}: this is set for the whole run, in [training]"
+                for name in ("log_every", "save_every")
+                if getattr(phase.training, name) != getattr(self.training, name)
+            ]
+        own = {f"phases.{number}.": phase.training for number, phase in enumerate(self.phases)}
+        for place, training in {"": self.training, **own}.items():
+            if self.encoder.frozen and "encoder" in training.trains:
+                problems.append(f"{place}training.trains: names the encoder, and encoder.frozen is true")
+            if training.trains == ("adapters",) and self.adapters is None:
+                problems.append(f"{place}training.trains: only adapters, and the recipe has none")
+        if problems:
+            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
+
+    @model_validator(mode="after")
+    def _check_mixout(self) -> Recipe:
+        sections = [phase.training for phase in self.phases] or [self.training]
+        still = self.encoder.frozen or all(section.trains and "encoder" not in section.trains for section in sections)
+        if self.encoder.mixout and still:
+            raise PydanticCustomError(
+                "contradiction",
+                "encoder.mixout: goes back to pretrained weights, which an encoder that is not trained never leaves. "
+                "Train the encoder, or leave mixout out",
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_dropout(self) -> Recipe:
@@ -219,6 +281,47 @@ class Recipe(Value):
                 )
         return self
 
+    @property
+    def stages(self) -> tuple[Recipe, ...]:
+        """One recipe without phases for each phase; this one, if it has none."""
+        return tuple(self._stage(phase) for phase in self.phases) or (self,)
+
+    def _stage(self, phase: Phase) -> Recipe:
+        tasks = {name: task for name, task in self.tasks.items() if name in (phase.tasks or self.tasks)}
+        objectives = phase.objectives
+        if objectives is None:
+            kept = [(each, tuple(name for name in each.tasks if name in tasks)) for each in self.objectives]
+            objectives = tuple(each.model_copy(update={"tasks": own}) for each, own in kept if own or not each.tasks)
+        own = {"tasks": tasks, "objectives": objectives, "training": phase.training, "optimizer": phase.optimizer}
+        return self.model_copy(update={**own, "phases": ()})
+
+    @property
+    def sets(self) -> dict[str, Task]:
+        """The training sets of all tasks by name, each as the task that reads it."""
+        return {name: view for task in self.tasks.values() for name, view in task.sets.items()}
+
+    @property
+    def task_of(self) -> dict[str, str]:
+        """The task of every training set."""
+        return {name: view.name for name, view in self.sets.items()}
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """How much more or less often than by its size each extra set is drawn, where that differs from 1."""
+        return {
+            f"{task.name}+{name}": extra.factor
+            for task in self.tasks.values()
+            for name, extra in task.extra.items()
+            if extra.factor != 1
+        }
+
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""
         return task.batch_size or self.training.batch_size
+
+
+def _over(section: Any, phase: Any) -> Any:
+    """Put a recipe's section under that of a phase; what is no table is left to the schema's check."""
+    if not isinstance(section or {}, dict) or not isinstance(phase or {}, dict):
+        return phase
+    return {**(section or {}), **{key: value for key, value in (phase or {}).items() if value is not None}}

@@ -33,6 +33,9 @@ class NoAverage:
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take the state back, when the model under training has been filled with the weights of `model`."""
 
+    def finish(self) -> None:
+        """Fill the model under training with the weights of `model`, for what comes after."""
+
 
 class _Averaged(NoAverage):
     """A second copy of the model with torch's average of its parameters; buffers are the model's own.
@@ -64,6 +67,10 @@ class _Averaged(NoAverage):
         self.average.n_averaged.copy_(state["n_averaged"])
         self.trained.load_state_dict({name: value for name, value in state.items() if name != "n_averaged"})
 
+    def finish(self) -> None:
+        """Let the model under training take the average: what was evaluated is what a next phase begins with."""
+        self.trained.load_state_dict(self.model.state_dict())
+
 
 class EMA(_Averaged):
     """θ̄ ← d θ̄ + (1 − d) θ after every step; θ̄ starts at the weights after the first.
@@ -87,7 +94,7 @@ class SWA(_Averaged):
 
     Args:
         model: The model under training.
-        start: The share of the run after which the mean begins; before it, there is no average.
+        start: The share of the run, or phase, after which the mean begins; before it, there is no average.
     """
 
     def __init__(self, model: MultiTaskModel, *, start: float = 0.5) -> None:

@@ -17,11 +17,23 @@ import tokenizers
 import torch
 
 from palbert import __version__
-from palbert.build import Machine, build_encoder, build_model, build_trainer, check_lengths, check_names, load_datasets
+from palbert.build import (
+    Machine,
+    build_encoder,
+    build_inference,
+    build_model,
+    build_trainer,
+    check_lengths,
+    check_names,
+    evaluate_now,
+    load_datasets,
+    make_sampler,
+)
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder, weights_sha256
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Provenance, Recipe
@@ -37,7 +49,8 @@ from palbert.training.checkpoint import (
     restore_optimizer,
 )
 from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
-from palbert.training.trainer import Position, Trainer
+from palbert.training.samplers import Consecutive
+from palbert.training.trainer import Evaluation, Position, Trainer
 from palbert.verbs.evaluate import evaluate
 
 log = logging.getLogger(__name__)
@@ -87,7 +100,7 @@ class _Run:
         self.folder = folder
         self.resume = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
-        check_lengths(recipe.tasks, self.tokenizer)
+        check_lengths(recipe.sets, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         provenance = _provenance(encoder_folder, data)
@@ -98,7 +111,32 @@ class _Run:
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
         self.machine = machine
-        self.trainer = build_trainer(recipe, self.model, tokenizer=self.tokenizer, machine=machine, **data)
+        self.data = data
+        self.stages = recipe.stages
+        rows = {name: len(dataset) for name, dataset in data["train"].items()}
+        self.sampler = Consecutive(
+            [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
+        )
+        for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
+            self.trainer = self._phase(number)
+
+    def _phase(self, number: int) -> Trainer:
+        """Make the trainer of a phase."""
+        return build_trainer(
+            self.stages[number],
+            self.model,
+            tokenizer=self.tokenizer,
+            machine=self.machine,
+            train=self.data["train"],
+            evaluate=self._evaluate,
+            sampler=self.sampler,
+            epochs=self.sampler.spans[number],
+        )
+
+    def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+        """Score a model on all tasks."""
+        inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
+        return evaluate_now(inference, self.recipe, self.data["dev"], epoch=epoch, step=step)
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
@@ -114,10 +152,29 @@ class _Run:
             best=best,
         )
         if not self.resume:
-            metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
-        self.trainer.hooks = [metrics, checkpoints]
-        with _stop_on_interrupt(self.trainer):
-            return self.trainer.fit()
+            metrics.write_evaluation(self.trainer.evaluate(self.model, epoch=0, step=0))
+        while True:
+            self.trainer.hooks = [metrics, checkpoints]
+            with _stop_on_interrupt(self.trainer):
+                if not self.trainer.fit():
+                    return False
+            position = self.trainer.position
+            if position.epoch > self.sampler.epochs:
+                return True
+            self.trainer.average.finish()
+            self._enter(self._number_of(position))
+            self.trainer.position = position
+
+    def _number_of(self, position: Position) -> int:
+        """Return the phase that a position lies in; after the end, the last."""
+        found = (number for number, epochs in enumerate(self.sampler.spans) if position.epoch in epochs)
+        return next(found, len(self.stages) - 1)
+
+    def _enter(self, number: int) -> None:
+        """Go on with another phase."""
+        self.trainer = self._phase(number)
+        name = self.recipe.phases[number].name
+        log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 
     def _start(self) -> dict[str, float]:
         self.folder.clear()
@@ -132,11 +189,17 @@ class _Run:
         state = read_state(last)
         self.folder.sweep()
         load_weights(last, self.model)
-        restore_average(last, self.trainer.average, state.average)
-        restore_optimizer(self.trainer.optimizer, state.optimizer)
-        restore_objective(last, self.trainer.objective, state.objective)
+        position = Position(**state.position)
         restore_random_state(state.random, self.machine.device)
-        self.trainer.position = Position(**state.position)
+        number = self._number_of(position)
+        if number > 0:
+            self._enter(number)
+        if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
+            restore_average(last, self.trainer.average, state.average)
+            restore_optimizer(self.trainer.optimizer, state.optimizer)
+            restore_objective(last, self.trainer.objective, state.objective)
+            restore_random_state(state.random, self.machine.device)
+        self.trainer.position = position
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
         return state.best
 
@@ -147,7 +210,7 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test"})
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra"})
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -156,7 +219,7 @@ class _Run:
 def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenizer: TextTokenizer) -> None:
     for split, datasets in data.items():
         for name, dataset in datasets.items():
-            task = recipe.tasks[name]
+            task = recipe.sets[name]
             _, cut = sequence_lengths(
                 dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
             )

@@ -179,18 +179,26 @@ def test_it_changes_a_run_from_the_second_step_on(change: Change, tmp_path: Path
     assert first == plain_first and second != plain_second
 
 
+NEVER = "encoder.mixout: goes back to pretrained weights, which an encoder that is not trained never leaves."
+
+
 @pytest.mark.parametrize(
-    ("encoder", "says"),
+    ("encoder", "others", "says"),
     [
-        (
-            {"frozen": True},
-            "encoder: mixout goes back to pretrained weights, and those of a frozen encoder",
-        ),
-        ({"mixout": 1.0}, "encoder.mixout: Input should be less than 1, found 1.0."),
-        ({"mixout": -0.1}, "encoder.mixout: Input should be greater than or equal to 0, found -0.1."),
+        ({"frozen": True}, {}, NEVER),
+        ({}, {"training": {"trains": ["heads"]}}, NEVER),
+        ({}, {"phases": [{"training": {"trains": ["heads"]}}]}, NEVER),
+        ({"mixout": 1.0}, {}, "encoder.mixout: Input should be less than 1, found 1.0."),
+        ({"mixout": -0.1}, {}, "encoder.mixout: Input should be greater than or equal to 0, found -0.1."),
     ],
 )
-def test_what_cannot_work_is_refused(change: Change, encoder: dict[str, Any], says: str) -> None:
+def test_what_cannot_work_is_refused(
+    change: Change, encoder: dict[str, Any], others: dict[str, Any], says: str
+) -> None:
     with pytest.raises(RecipeError) as caught:
-        make_recipe(change(**encoder))
+        make_recipe({**change(**encoder), **others})
     assert says in str(caught.value)
+
+
+def test_one_phase_that_trains_the_encoder_is_enough(change: Change) -> None:
+    make_recipe({**change(), "phases": [{"training": {"trains": ["heads"]}}, {}]})

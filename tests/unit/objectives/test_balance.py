@@ -231,6 +231,31 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_balan
     assert state and all(bool(value.any()) for value in state.values())
 
 
+@pytest.mark.parametrize("name", ["normalised", "uncertainty"])
+def test_every_set_of_a_task_has_a_weight_of_its_own(values: dict[str, Any], tmp_path: Path, name: str) -> None:
+    rows = "".join(f"{number}\tfilm number {number}\t{number % 2}\n" for number in range(8))
+    (tmp_path / "reviews.tsv").write_text("id\tsentence\tsentiment\n" + rows, "utf-8")
+    values["tasks"]["sst"]["extra"] = {
+        "cfimdb": {"train": str(tmp_path / "reviews.tsv"), "batch_size": 2, "max_length": 16}
+    }
+    values["training"] |= {"balance": name, "gradients": "pcgrad"}
+    values["optimizer"] = {"learning_rate": 0.01}
+    run = verb.train(make_recipe(values), out=tmp_path / "run")
+    last = [record for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"][-1]
+    assert list(last["weights"]) == ["sst", "sst+cfimdb", "quora", "sts"]
+    assert len(set(last["weights"].values())) == 4
+
+
+def test_every_phase_has_a_balance_of_its_own(values: dict[str, Any], tmp_path: Path) -> None:
+    values["training"] |= {"epochs": 1, "balance": "uncertainty"}
+    values["phases"] = [{}, {"tasks": ["quora", "sts"], "training": {"balance": "normalised"}}, {"tasks": ["sst"]}]
+    run = verb.train(make_recipe(values), out=tmp_path / "run")
+    lines = [record for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
+    assert [list(line["weights"]) for line in lines] == [["sst", "quora", "sts"]] * 3 + [["quora", "sts"]] * 3 + [
+        ["sst"]
+    ] * 3
+
+
 def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
     start: Callable[..., Any], values: dict[str, Any]
 ) -> None:

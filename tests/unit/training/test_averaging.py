@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from torch import Tensor, nn
 import palbert
 from palbert.build import check_names
 from palbert.errors import CheckpointError, RecipeError
+from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.training.averaging import EMA, SWA, NoAverage
+from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
 
@@ -52,6 +55,17 @@ def trained(run: Any) -> list[Weights]:
 
 def files(run: Path, checkpoint: str = "last") -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (run / "checkpoints" / checkpoint).glob("*.safetensors")}
+
+
+def stopped_at(patch: pytest.MonkeyPatch, step: int) -> None:
+    """Let runs stop after a step."""
+
+    class Stop(Hook):
+        def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+            trainer.stopping = trainer.position.step == step
+
+    original = Trainer.fit
+    patch.setattr(Trainer, "fit", lambda self: self.hooks.append(Stop()) or original(self))
 
 
 def filled(value: float) -> Any:
@@ -133,10 +147,11 @@ def test_the_average_is_what_is_evaluated_and_kept(start: Start) -> None:
     averaged = run.trainer.average.model.state_dict()
     other = start("other")
     other.model.load_state_dict(averaged)
-    scores = run.trainer.evaluate(epoch=2, step=12)
-    assert scores == other.trainer.evaluate(epoch=2, step=12)
+    scores = run._evaluate(run.trainer.average.model, epoch=2, step=12)
+    assert read_records(folder / "metrics.jsonl")[-1] == {"kind": "evaluation", **asdict(scores)}
+    assert scores == other._evaluate(other.model, epoch=2, step=12)
     other.model.load_state_dict(run.model.state_dict())
-    assert scores != other.trainer.evaluate(epoch=2, step=12)
+    assert scores != other._evaluate(other.model, epoch=2, step=12)
     loaded = palbert.load(folder, checkpoint="last", device="cpu").inference.model.state_dict()
     assert all(torch.equal(value, averaged[name]) for name, value in loaded.items())
     assert files(folder, "best").keys() == {"model.safetensors"}
@@ -147,21 +162,47 @@ def test_the_average_is_what_is_evaluated_and_kept(start: Start) -> None:
 def test_a_run_stopped_and_resumed_is_the_same_run(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average: Any, stop: int
 ) -> None:
-    class Stop(Hook):
-        def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
-            trainer.stopping = trainer.position.step == stop
-
     chosen = recipe(training={"average": average})
     whole = verb.train(chosen, out=tmp_path / "whole")
-    original = Trainer.fit
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "fit", lambda self: self.hooks.append(Stop()) or original(self))
+        stopped_at(patch, stop)
         with pytest.raises(KeyboardInterrupt):
             verb.train(chosen, out=tmp_path / "cut")
     verb.train(chosen, out=tmp_path / "cut", resume=True)
     assert files(tmp_path / "cut") == files(whole)
     assert "weights.safetensors" in files(whole)
     assert files(tmp_path / "cut", "best") == files(whole, "best")
+
+
+# Two phases of 6 steps each; stopped in the first, at the very end of it, and in the second.
+@pytest.mark.parametrize("stop", [2, 6, 9])
+@pytest.mark.parametrize("second", ["none", "swa"])
+def test_a_phase_begins_with_the_average_of_the_one_before(
+    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, stop: int
+) -> None:
+    tiny_recipe["training"] |= {"epochs": 1, "average": QUICK}
+    tiny_recipe["phases"] = [{}, {"training": {"average": second}}]
+    chosen = make_recipe(tiny_recipe)
+    begun: list[Weights] = []
+    original = Trainer.fit
+
+    def fit(self: Trainer) -> bool:
+        begun.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        return original(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "fit", fit)
+        whole = verb.train(chosen, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stopped_at(patch, stop)
+        with pytest.raises(KeyboardInterrupt):
+            verb.train(chosen, out=tmp_path / "cut")
+    first = load_file(tmp_path / "cut" / "checkpoints" / "last" / "model.safetensors")
+    if stop == 6:
+        assert all(torch.equal(value, begun[1][name]) for name, value in first.items())
+    verb.train(chosen, out=tmp_path / "cut", resume=True)
+    assert files(tmp_path / "cut") == files(whole)
+    assert ("weights.safetensors" in files(whole)) == (second == "swa")
 
 
 def test_a_checkpoint_that_lacks_the_weights_under_training_is_told(recipe: MakeRecipe, tmp_path: Path) -> None:
