@@ -10,6 +10,7 @@ from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Pass, Term
 from palbert.objectives.balance import Balance, Fixed
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -57,4 +58,10 @@ class Objectives(nn.Module):
         return losses
 
 
-OBJECTIVES: dict[str, type[Term]] = {"proximal": Proximal, "rdrop": RDrop, "simcse": SimCSE, "smart": SMART}
+OBJECTIVES: dict[str, type[Term]] = {
+    "distillation": Distillation,
+    "proximal": Proximal,
+    "rdrop": RDrop,
+    "simcse": SimCSE,
+    "smart": SMART,
+}

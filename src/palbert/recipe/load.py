@@ -216,6 +216,7 @@ def _expand(path: str) -> Path:
 
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     """Make every file name absolute, so that the recipe can be read again from anywhere."""
+    start = folder  # of runs; data has a folder of its own
     data = recipe.data
     if data == "samples":
         folder = SAMPLES_FOLDER
@@ -232,7 +233,8 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     for name, task in recipe.tasks.items():
         extra = {key: each.model_copy(update={"train": found(each.train)}) for key, each in task.extra.items()}
         splits = {split: found(getattr(task, split)) for split in SPLITS}
-        tasks[name] = task.model_copy(update={**splits, "extra": extra})
+        teachers = tuple(str((start / _expand(run)).resolve()) for run in task.teachers)
+        tasks[name] = task.model_copy(update={**splits, "extra": extra, "teachers": teachers})
     return recipe.model_copy(update={"tasks": tasks})
 
 

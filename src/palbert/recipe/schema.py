@@ -62,7 +62,7 @@ else:
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
     AverageChoice = component("ema", "none", "swa")
     BalanceChoice = component("fixed", "normalised", "uncertainty")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
+    ObjectiveChoice = component("distillation", "proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 
 class EncoderSection(Value):
@@ -170,6 +170,8 @@ class Provenance(Value):
     """Hash over the encoder's weight files."""
     data_sha256: dict[str, str] = Field(default_factory=dict)
     """Hash of each data file."""
+    teachers_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each teacher's weights."""
 
 
 class Recipe(Value):
@@ -192,7 +194,7 @@ class Recipe(Value):
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
+    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart; none unless given."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()

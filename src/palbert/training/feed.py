@@ -24,6 +24,7 @@ class SetFeed:
     stream: Stream
     max_length: int
     siamese: bool
+    taught: np.ndarray | None = None
 
 
 class Feed:
@@ -74,5 +75,6 @@ class Feed:
             max_length=source.max_length,
             siamese=source.siamese,
             labels=source.dataset.labels,
+            taught=source.taught,
             share=share,
         )
