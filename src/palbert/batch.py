@@ -64,6 +64,11 @@ class PackedBatch:
         """The number of sequences."""
         return self.starts.shape[0] - 1
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the step's examples of each set that this batch holds."""
+        return {name: part.share for name, part in self.parts.items()}
+
     def task_of(self, name: str) -> str:
         """Return the task that a part belongs to."""
         return self.parts[name].task or name

@@ -12,7 +12,9 @@ import pytest
 
 from palbert.build import check_names
 from palbert.gradients.methods import GRADIENTS
+from palbert.objectives.balance import BALANCES
 from palbert.recipe.load import make_recipe
+from palbert.training.averaging import AVERAGES
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 
@@ -23,6 +25,8 @@ else:
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 PAGES: dict[str, Mapping[str, Any]] = {
+    "averaging.md": AVERAGES,
+    "balancing.md": BALANCES,
     "distillation.md": {},
     "extra-data.md": {},
     "gradient-methods.md": GRADIENTS,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import torch
+
 from palbert.build.model import check_tasks, head_options
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
-from palbert.build.trainer import make_gradients, make_objectives, make_sampler, takes_factors
+from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
@@ -58,3 +60,4 @@ def _check_stage(recipe: Recipe) -> None:
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[])
+    make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]

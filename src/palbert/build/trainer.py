@@ -23,10 +23,12 @@ from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
+from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
 from palbert.tasks.choices import Component
+from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
@@ -68,7 +70,7 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
 
 
 def make_objectives(recipe: Recipe) -> Objectives:
-    """Make the supervised losses and the terms beside them."""
+    """Make the supervised losses, the terms beside them, and the balance between the tasks."""
     losses = {
         name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
@@ -83,7 +85,13 @@ def make_objectives(recipe: Recipe) -> Objectives:
             raise RecipeError(
                 f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
             )
-    return Objectives(Supervised(losses), terms)
+    balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
+    if not isinstance(balance, Balance):
+        raise RecipeError(
+            f"training.balance: '{recipe.training.balance.name}' is no balance.",
+            hint="Derive its class from palbert.objectives.balance.Balance.",
+        )
+    return Objectives(Supervised(losses), terms, balance=balance)
 
 
 def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> GradientMethod:
@@ -101,6 +109,18 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> Gra
     except (TypeError, ValueError) as error:
         raise RecipeError(f"{place}: {error}") from error
     return method
+
+
+def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
+    """Make the average of a model's weights that is to be evaluated."""
+    section = recipe.training.average
+    average = make(AVERAGES, section, "training.average", model)
+    if not isinstance(average, NoAverage):
+        raise RecipeError(
+            f"training.average: '{section.name}' is no average.",
+            hint="Derive its class from palbert.training.averaging.NoAverage.",
+        )
+    return average
 
 
 def build_trainer(
@@ -177,6 +197,7 @@ def build_trainer(
         ),
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
+        average=make_average(recipe, model),
         arithmetic=machine.arithmetic,
         evaluate=evaluate,
         epochs=epochs,

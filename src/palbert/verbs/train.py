@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import platform
@@ -36,6 +35,7 @@ from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder, weights_sha256
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Provenance, Recipe
@@ -46,12 +46,13 @@ from palbert.training.checkpoint import (
     load_weights,
     read_description,
     read_state,
+    restore_average,
     restore_objective,
     restore_optimizer,
 )
 from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
 from palbert.training.samplers import Consecutive
-from palbert.training.trainer import Position, Trainer
+from palbert.training.trainer import Evaluation, Position, Trainer
 from palbert.verbs.evaluate import evaluate
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,6 @@ class _Run:
 
     def _phase(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
-        inference = build_inference(self.model, tokenizer=self.tokenizer, machine=self.machine)
         return build_trainer(
             self.stages[number],
             self.model,
@@ -132,10 +132,15 @@ class _Run:
             machine=self.machine,
             train=self.data["train"],
             taught=self.taught,
-            evaluate=functools.partial(evaluate_now, inference, self.recipe, self.data["dev"]),
+            evaluate=self._evaluate,
             sampler=self.sampler,
             epochs=self.sampler.spans[number],
         )
+
+    def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+        """Score a model on all tasks."""
+        inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
+        return evaluate_now(inference, self.recipe, self.data["dev"], epoch=epoch, step=step)
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
@@ -151,7 +156,7 @@ class _Run:
             best=best,
         )
         if not self.resume:
-            metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
+            metrics.write_evaluation(self.trainer.evaluate(self.model, epoch=0, step=0))
         while True:
             self.trainer.hooks = [metrics, checkpoints]
             with _stop_on_interrupt(self.trainer):
@@ -160,6 +165,7 @@ class _Run:
             position = self.trainer.position
             if position.epoch > self.sampler.epochs:
                 return True
+            self.trainer.average.finish()
             self._enter(self._number_of(position))
             self.trainer.position = position
 
@@ -193,6 +199,7 @@ class _Run:
         if number > 0:
             self._enter(number)
         if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
+            restore_average(last, self.trainer.average, state.average)
             restore_optimizer(self.trainer.optimizer, state.optimizer)
             restore_objective(last, self.trainer.objective, state.objective)
             restore_random_state(state.random, self.machine.device)
