@@ -1,7 +1,7 @@
 """Build: the only place where a recipe meets classes."""
 
 from palbert.build.check import check_names
-from palbert.build.data import load_datasets
+from palbert.build.data import load_datasets, load_set
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
@@ -16,6 +16,7 @@ __all__ = [
     "check_names",
     "evaluate_now",
     "load_datasets",
+    "load_set",
     "make_gradients",
     "make_objectives",
     "make_sampler",

@@ -58,7 +58,7 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
+    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection)
 
 
 class EncoderSection(Value):
@@ -182,7 +182,7 @@ class Recipe(Value):
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
+    """Terms beside the supervised losses: proximal, rdrop, simcse, smart, supervised-simcse; none unless given."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
@@ -249,7 +249,8 @@ class Recipe(Value):
             return self
         for number, objective in enumerate(self.objectives):
             still = any(name in self.tasks and not self.tasks[name].dropout for name in objective.tasks or self.tasks)
-            lacks = objective.name == "simcse" or (objective.name == "rdrop" and still)
+            without = objective.name == "simcse" and objective.options.get("dropout") is None
+            lacks = without or (objective.name == "rdrop" and still)
             if lacks and objective.options.get("weight") != 0:
                 raise PydanticCustomError(
                     "contradiction",

@@ -24,6 +24,8 @@ class SetFeed:
     stream: Stream
     max_length: int
     siamese: bool
+    answered: bool = True
+    """Whether the task's head answers the rows."""
 
 
 class Feed:
@@ -75,4 +77,5 @@ class Feed:
             siamese=source.siamese,
             labels=source.dataset.labels,
             share=share,
+            answered=source.answered,
         )
