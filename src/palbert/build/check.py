@@ -75,8 +75,8 @@ def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
         if task.triplets and name not in taken:
             raise RecipeError(
                 f"{place_of(name)}: no objective takes these triplets.",
-                hint=f'Add {{name = "supervised-simcse", tasks = ["{task.name}"]}} to objectives, with a weight above 0, '
-                "or leave the set out.",
+                hint=f'Put {{name = "supervised-simcse", tasks = ["{task.name}"]}} among the objectives, '
+                "with a weight above 0, or leave the set out.",
             )
         if task.triplets and task.name not in with_adapter and (recipe.encoder.frozen or "encoder" not in trained):
             raise RecipeError(
