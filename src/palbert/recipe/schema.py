@@ -255,8 +255,12 @@ class Recipe(Value):
                 raise PydanticCustomError(
                     "contradiction",
                     "objectives.{number}: {name} compares two passes with different dropout, and there is none. "
-                    "Set encoder.dropout above 0",
-                    {"number": number, "name": objective.name},
+                    "Set encoder.dropout above 0{or_own}",
+                    {
+                        "number": number,
+                        "name": objective.name,
+                        "or_own": ", or give the term a dropout of its own" * without,
+                    },
                 )
         return self
 

@@ -220,7 +220,8 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             details += [f"{cut:,} cut at {task.max_length} tokens"] if cut else []
             details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []
             details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
-            details += [f"{dataset.unpaired:,} premises without a pair left out"] if dataset.unpaired else []
+            lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
+            details += [lacking] if dataset.unpaired else []
             log.info("%s %s: %s", name, split, ", ".join(details))
 
 

@@ -116,10 +116,10 @@ def scene(tiny_encoder: Path, tokenizer: TextTokenizer) -> Callable[..., Scene]:
 @pytest.fixture
 def nli(tmp_path: Path) -> dict[str, Any]:
     """Return an extra set of twelve triplets, made from premises with an entailment and a contradiction each."""
-    words = ["the", "a", "is", "of", "to", "in", "and", "that", "it", "this", "with", "for"]
+    words = ["the", "is", "to", "and", "it", "with", "a", "of", "in", "that", "this", "for"]
     lines = ["premise\thypothesis\tlabel"]
-    for number, word in enumerate(words):
-        other = words[(number + 5) % len(words)]
+    for number in range(12):
+        word, other = words[number % 6], words[6 + number // 2]
         premise = f"{word} {other} {other}"  # at first more like what contradicts it
         lines += [f"{premise}\t{word} {word}\tentailment", f"{premise}\t{other} {other}\tcontradiction"]
     path = tmp_path / "nli.tsv"

@@ -142,7 +142,8 @@ def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
         **tiny_recipe,
         "tasks": {"sts": own},
         "objectives": ["supervised-simcse"],
-        "training": {"epochs": 1, "steps_per_epoch": 40, "batch_size": 8, "sampler": "mixed"},
+        "training": {"epochs": 1, "steps_per_epoch": 60, "batch_size": 8, "sampler": "mixed"},
+        "optimizer": {"learning_rate": 3e-3},
     }
     run = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
 
