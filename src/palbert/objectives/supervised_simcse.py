@@ -20,8 +20,8 @@ class SupervisedSimCSE(Term):
 
     Each anchor is to find its positive among the positives and hard negatives of the batch; with
     `hard_negatives = false` among the positives alone. The vectors are those of the one pass over the batch, with
-    the task's pooling and adapters; the heads have no part in it. The paper's layer over the pooled vector, which
-    it drops after training, is left out: the vectors that are compared are those that the heads read.
+    the task's pooling and adapters; the heads have no part in it. The paper puts a layer on the first token's
+    vector; here the vectors that are compared are those that the heads read, and pooling "pooler" has such a layer.
 
     The other rows of a batch are part of the loss, so cutting a step into pieces (`training.accumulation`)
     changes it.
