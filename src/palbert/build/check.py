@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from palbert.build.model import check_tasks, head_options, place_of
 from palbert.build.named import make
+from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
@@ -41,6 +42,7 @@ def check_names(recipe: Recipe) -> None:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         head_options(task, hidden_size=8)
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
+    check_teachers(recipe)
     for number, stage in enumerate(recipe.stages):
         try:
             _check_stage(stage)

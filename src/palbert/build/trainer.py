@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
@@ -114,6 +116,7 @@ def build_trainer(
     machine: Machine,
     train: Mapping[str, Dataset],
     evaluate: Evaluate,
+    taught: Mapping[str, NDArray[np.float32]] | None = None,
     sampler: Sampler | None = None,
     epochs: range | None = None,
 ) -> Trainer:
@@ -126,6 +129,7 @@ def build_trainer(
         machine: Where to compute.
         train: The training sets by name.
         evaluate: Scores the model after each epoch.
+        taught: The teachers' outputs for the sets that have teachers.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: Which of that sampler's epochs are the stage's.
     """
@@ -139,6 +143,7 @@ def build_trainer(
             max_length=task.max_length,
             siamese=task.siamese,
             answered=not task.triplets,
+            taught=(taught or {}).get(name),
         )
         for name, task in recipe.sets.items()
     }

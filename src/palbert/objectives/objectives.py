@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Pass, Term
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -58,6 +59,7 @@ class Objectives(nn.Module):
 
 
 OBJECTIVES: dict[str, type[Term]] = {
+    "distillation": Distillation,
     "proximal": Proximal,
     "rdrop": RDrop,
     "simcse": SimCSE,

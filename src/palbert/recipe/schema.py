@@ -58,7 +58,9 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection)
+    ObjectiveChoice = component(
+        "distillation", "proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection
+    )
 
 
 class EncoderSection(Value):
@@ -160,6 +162,8 @@ class Provenance(Value):
     """Hash over the encoder's weight files."""
     data_sha256: dict[str, str] = Field(default_factory=dict)
     """Hash of each data file."""
+    teachers_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each teacher's weights."""
 
 
 class Recipe(Value):
@@ -182,7 +186,7 @@ class Recipe(Value):
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: proximal, rdrop, simcse, smart, supervised-simcse; none unless given."""
+    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart, supervised-simcse."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()

@@ -26,6 +26,7 @@ class SetFeed:
     siamese: bool
     answered: bool = True
     """Whether the task's head answers the rows."""
+    taught: np.ndarray | None = None
 
 
 class Feed:
@@ -76,6 +77,7 @@ class Feed:
             max_length=source.max_length,
             siamese=source.siamese,
             labels=source.dataset.labels,
+            taught=source.taught,
             share=share,
             answered=source.answered,
         )

@@ -29,6 +29,8 @@ from palbert.build import (
     evaluate_now,
     load_datasets,
     make_sampler,
+    teach,
+    teachers_sha256,
 )
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
@@ -102,7 +104,7 @@ class _Run:
         check_lengths(recipe.sets, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
-        provenance = _provenance(encoder_folder, data)
+        provenance = _provenance(encoder_folder, data, teachers_sha256(recipe))
         _compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
         seed_everything(recipe.seed)
@@ -111,6 +113,7 @@ class _Run:
         ).to(machine.device)
         self.machine = machine
         self.data = data
+        self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
         self.stages = recipe.stages
         rows = {name: len(dataset) for name, dataset in data["train"].items()}
         self.sampler = Consecutive(
@@ -128,6 +131,7 @@ class _Run:
             tokenizer=self.tokenizer,
             machine=self.machine,
             train=self.data["train"],
+            taught=self.taught,
             evaluate=functools.partial(evaluate_now, inference, self.recipe, self.data["dev"]),
             sampler=self.sampler,
             epochs=self.sampler.spans[number],
@@ -203,7 +207,7 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra"})
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra", "teachers"})
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -225,7 +229,7 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             log.info("%s %s: %s", name, split, ", ".join(details))
 
 
-def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]]) -> Provenance:
+def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]], teachers: dict[str, str]) -> Provenance:
     versions = {
         "palbert": __version__,
         "python": platform.python_version(),
@@ -239,7 +243,9 @@ def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]]) -> Pro
         for dataset in datasets.values()
         for file, sha256 in dataset.files.items()
     }
-    return Provenance(versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes)
+    return Provenance(
+        versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes, teachers_sha256=teachers
+    )
 
 
 def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
@@ -251,6 +257,9 @@ def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
     for file, sha256 in present.data_sha256.items():
         if former.data_sha256.get(file, sha256) != sha256:
             log.warning("%s has changed since the recipe was run before.", file)
+    for run, sha256 in present.teachers_sha256.items():
+        if former.teachers_sha256.get(run, sha256) != sha256:
+            log.warning("The teacher %s is not the one that the recipe was run with before.", run)
 
 
 def _refuse_another_recipe(path: Path, recipe: Recipe) -> None:
