@@ -133,3 +133,14 @@ def test_the_catalogs_settings_of_snli_serve_triplets_too(tiny_encoder: Path, nl
     recipe = make_recipe(given)
     assert recipe.factors == {"sts+snli": 0.1}
     assert check_data(recipe)[1].rows == 9
+
+
+def test_teachers_of_the_task_are_not_asked_about_its_triplets(
+    tiny_encoder: Path, trained: Path, nli: Path, write_recipe: Write, tmp_path: Path
+) -> None:
+    given = values(tiny_encoder, nli, sampler="mixed", epochs=1)
+    given["tasks"]["sts"]["teachers"] = [str(trained)]
+    given["objectives"] += ["distillation"]
+    run = palbert.train(write_recipe(given), out=tmp_path / "run")
+    lines = [record for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
+    assert all(set(line["losses"]) == {"sst", "sts", "sts+nli"} for line in lines)
