@@ -4,6 +4,7 @@ from palbert.build.check import check_names
 from palbert.build.data import load_datasets
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
+from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
 from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
 
 __all__ = [
@@ -11,10 +12,13 @@ __all__ = [
     "build_encoder",
     "build_inference",
     "build_model",
+    "build_pretrainer",
     "build_trainer",
     "check_lengths",
     "check_names",
+    "check_pretraining",
     "evaluate_now",
+    "load_corpus",
     "load_datasets",
     "make_gradients",
     "make_objectives",

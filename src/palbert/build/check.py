@@ -36,6 +36,8 @@ def check_names(recipe: Recipe) -> None:
         head_options(task, hidden_size=8)
     make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    if recipe.pretraining:
+        make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[])
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -44,6 +45,16 @@ class Pass:
     """Pooled vectors, (sequences, hidden)."""
     outputs: Mapping[str, Tensor]
     """Outputs of the heads, (examples, outputs)."""
+
+
+class Objective(nn.Module):
+    """What a training step makes small: called with the model and a batch, it returns a loss for each task.
+
+    What it has as parameters is trained, and they and its buffers are kept in `checkpoints/last`, not in the model.
+    """
+
+    def after_step(self, model: Any) -> None:
+        """Follow the weights, once after each step of the optimizer."""
 
 
 class Term(nn.Module):

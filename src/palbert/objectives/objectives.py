@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Pass, Term
+from palbert.objectives import Objective, Pass, Term
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -16,7 +16,7 @@ from palbert.objectives.smart import SMART
 from palbert.objectives.supervised import Supervised
 
 
-class Objectives(nn.Module):
+class Objectives(Objective):
     """The supervised losses, and terms added to them.
 
     A module, because terms may have parameters and state; the model is not one of its parts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.tasks.choices import Component, component
@@ -121,6 +121,34 @@ class OptimizerSection(Value):
     """How the rates change over the run."""
 
 
+class PretrainingSection(Value):
+    """Masked-language-model training of the encoder on the tasks' own text and on plain text, before the tasks."""
+
+    text: tuple[str, ...] = ()
+    """Plain text files, .txt, one text a line, beside the texts of the tasks' training files."""
+    epochs: int = Field(default=1, ge=1)
+    """Stretches of training with a held-out loss after each."""
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    """Optimizer steps per epoch; unless given, as many as one pass over the texts takes."""
+    batch_size: int = Field(default=32, ge=1)
+    """Texts, or pieces of long ones, per step."""
+    max_length: int = Field(default=128, ge=3)
+    """Tokens per sequence, special tokens included; longer texts are cut into several."""
+    mask: float = Field(default=0.15, gt=0, lt=1)
+    """Share of the tokens that are asked for."""
+    learning_rate: float = Field(default=5e-5, gt=0)
+    """Peak rate of the encoder and of the head that names the words."""
+    schedule: ScheduleChoice = Component(name="stlr")
+    """How the rate changes over the steps."""
+    held_out: float = Field(default=0.02, gt=0, lt=1)
+    """Share of the texts that are not trained on; the loss on them is reported."""
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _accept_one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
 class RunSection(Value):
     """Where and how exactly to compute."""
 
@@ -162,6 +190,8 @@ class Recipe(Value):
     """A layer that related tasks share between pooling and heads; none unless given."""
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
+    pretraining: PretrainingSection | None = None
+    """Masked-language-model training of the encoder before the tasks; none unless given."""
     objectives: tuple[ObjectiveChoice, ...] = ()
     """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
     training: TrainingSection = TrainingSection()
