@@ -45,7 +45,7 @@ def stop_at(step: int, monkeypatch: pytest.MonkeyPatch, *, ending: type[BaseExce
     def stopping(self: Any, batches: Any) -> Any:
         if ending and self.position.step == step:
             raise ending
-        self.stopping = self.position.step == step - 1
+        self.stopping = ending is None and self.position.step == step - 1
         return original(self, batches)
 
     monkeypatch.setattr(Trainer, "step", stopping)
@@ -94,7 +94,7 @@ def test_the_encoder_changes_and_its_pooler_does_not(
 ) -> None:
     new = load_encoder(palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "new")).state_dict()
     for name, old in load_encoder(tiny_encoder).state_dict().items():
-        assert torch.equal(old, new[name]) == name.startswith("pooler.") or not old.any(), name
+        assert torch.equal(old, new[name]) == name.startswith("pooler."), name
 
 
 def test_pretraining_can_go_on_with_its_own_head(values: dict[str, Any], tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_pretraining_can_go_on_with_its_own_head(values: dict[str, Any], tmp_pat
 def test_the_loss_falls_on_few_texts_that_come_again_and_again(
     values: dict[str, Any], tiny_encoder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "few.csv").write_text("text,label\nthe film is a quiet triumph,1\nthe plot is a mess,0\n" * 8)
+    (tmp_path / "few.csv").write_text("text,label\n" + "the film is a quiet triumph,1\nthe plot is a mess,0\n" * 8)
     own = {"kind": "single", "target": "binary", "text": "text", "train": "few.csv", "dev": "few.csv"}
     (tmp_path / "few.txt").write_text("the film is a mess\n\nthe plot is a quiet triumph\n  the film is a mess \n")
     section = {"text": "few.txt", "steps_per_epoch": 60, "epochs": 1, "learning_rate": 3e-3, "batch_size": 4}
