@@ -126,7 +126,8 @@ def _set(values: dict[str, Any], override: str) -> None:
     elif key == "encoder.name":
         value = _with_absolute_folders({"encoder": value}, Path.cwd())["encoder"]
     elif key == "pretraining.text":
-        value = [str(Path.cwd() / _expand(file)) for file in ([value] if isinstance(value, str) else value)]
+        files = value if isinstance(value, list) else [value]
+        value = [str(Path.cwd() / _expand(file)) if isinstance(file, str) else file for file in files]
     *parents, last = key.strip().split(".")
     place = values
     for parent in parents:

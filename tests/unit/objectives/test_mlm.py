@@ -108,6 +108,24 @@ def test_every_text_with_a_word_has_one_chosen_and_texts_without_have_none() -> 
         assert places_by_row(masking_of(0.01)(batch)) == [1, 1, 0, 0, 1]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_draws_by_the_same_law(tiny_encoder: Path) -> None:
+    rows = 2000
+    batch, masking = batch_of([*random_rows(rows, 13), [9], []]).to("cuda"), masking_of().to("cuda")
+    masked = masking(batch)
+    counts = places_by_row(masked)
+    assert set(counts[:rows]) == {1, 2} and counts[rows:] == [1, 0]
+    assert sum(counts[:rows]) / rows / 13 == pytest.approx(0.15, rel=0.02)
+    assert int(batch.ids[masked.places].min()) >= WORDS.start
+    fixed = [masking(batch, torch.Generator("cuda").manual_seed(4)).batch.ids for _ in range(2)]
+    assert torch.equal(*fixed)
+    model = load_masked(tiny_encoder).to("cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = MLM(masking)(model, batch_of([[7, 8, 9], [10, 11]]).to("cuda"))["mlm"]
+    loss.backward()
+    assert loss.dtype == torch.float32 and loss.isfinite()
+
+
 def test_masks_differ_from_time_to_time_and_depend_on_the_generator_alone() -> None:
     masking, batch = masking_of(), batch_of(random_rows(20, 20))
     state = torch.get_rng_state()
