@@ -126,11 +126,14 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
         for name in OTHER_FILES:
             if (source / name).is_file() and name != "config.json":
                 shutil.copyfile(source / name, folder / name)
-        partial = folder / f".{SAFETENSORS.single}.part"
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
-        partial.chmod(0o644)  # safetensors hides its files from others
-        partial.replace(folder / SAFETENSORS.single)
+        partial = folder / f".{SAFETENSORS.single}.part"
+        try:
+            safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
+            partial.chmod(0o644)  # safetensors hides its files from others
+            partial.replace(folder / SAFETENSORS.single)
+        finally:
+            partial.unlink(missing_ok=True)
     # The source's number format is not that of these weights; without it, readers take the weights' own.
     settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
     write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")

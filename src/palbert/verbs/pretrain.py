@@ -12,7 +12,7 @@ from pathlib import Path
 from palbert import __version__
 from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import RunFolderError
+from palbert.errors import RunFolderError, TrainingError
 from palbert.model.masked import load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files, resolve_encoder
 from palbert.recipe.load import dump_recipe, load_recipe, with_texts
@@ -140,8 +140,12 @@ class _Pretraining:
             metrics.write_evaluation(before)
             log.info("before: %s", before)
         self.trainer.hooks = [metrics, checkpoints]
-        with stop_on_interrupt(self.trainer):
-            done = self.trainer.fit()
+        try:
+            with stop_on_interrupt(self.trainer):
+                done = self.trainer.fit()
+        except TrainingError as error:  # the rate that is at fault has another name here than in training
+            hint = "Lower pretraining.learning_rate, or set a smaller training.clip."
+            raise TrainingError(error.message, hint=hint) from error
         if done:
             self._finish()
         return done

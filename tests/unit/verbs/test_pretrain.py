@@ -272,6 +272,7 @@ def test_the_command_takes_text_files_and_shows_the_loss(
         (["--set", "pretraining.schedule={name='stlr',warm=1}"], ["pretraining.schedule:", "Did you mean 'warmup'?"]),
         (["--set", "pretraining.max_length=500"], ["pretraining.max_length: expected 3 to 128 tokens", "found 500"]),
         (["--set", "pretraining.max_length=2"], ["pretraining.max_length:", "found 2"]),
+        (["--set", "pretraining.text=5"], ["pretraining.text.0:", "valid string", "found 5"]),
         (["--resume"], ["nothing to resume: there is no checkpoints/last."]),
     ],
 )
@@ -286,6 +287,15 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert result.code == 2 and result.out == "" and "Traceback" not in result.err
     assert all(part in result.err for part in says), result.err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_loss_that_is_no_number_ends_with_exit_code_1_and_names_the_rate(
+    values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
+) -> None:
+    values["pretraining"]["learning_rate"] = 1e30
+    result = cli("pretrain", write_recipe(values), "--out", tmp_path / "new")
+    assert result.code == 1 and "became nan" in result.err and "Lower pretraining.learning_rate" in result.err
+    assert not (tmp_path / "new" / "report.json").exists()
 
 
 def test_an_encoder_without_a_mask_token_is_refused(
