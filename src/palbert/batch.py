@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Part:
-    """One task's share of a batch.
+    """One task's share of a batch, or that of one of its extra sets.
 
     A siamese pair takes two sequences: first all first sentences, then all second ones.
     """
@@ -25,7 +25,11 @@ class Part:
     labels: Tensor | None = None
     """Class indices (int64) or numbers (float32), one per example; None when predicting."""
     share: float = 1.0
-    """The share of the step's examples of this task that this batch holds; below 1 when accumulating."""
+    """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
+    taught: Tensor | None = None
+    """What the task's teachers say, as outputs, (examples, teachers, outputs)."""
+    task: str = ""
+    """Whose head answers; the part's own name unless given, as for extra sets."""
 
     @property
     def examples(self) -> int:
@@ -48,7 +52,7 @@ class PackedBatch:
     max_length: int
     """Length of the longest sequence, or more: no sequence is longer."""
     parts: Mapping[str, Part] = field(default_factory=dict)
-    """The share of each task, by task name."""
+    """The share of each task, by the name of the task or of its extra set."""
 
     @property
     def tokens(self) -> int:
@@ -60,10 +64,22 @@ class PackedBatch:
         """The number of sequences."""
         return self.starts.shape[0] - 1
 
+    def task_of(self, name: str) -> str:
+        """Return the task that a part belongs to."""
+        return self.parts[name].task or name
+
+    def by_task(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Add up what the parts of each task have."""
+        total: dict[str, Tensor] = {}
+        for name, loss in losses.items():
+            task = self.task_of(name)
+            total[task] = total[task] + loss if task in total else loss
+        return total
+
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device; asynchronously when the batch is pinned."""
         parts = {
-            name: part if part.labels is None else replace(part, labels=part.labels.to(device, non_blocking=True))
+            name: replace(part, labels=_moved(part.labels, device), taught=_moved(part.taught, device))
             for name, part in self.parts.items()
         }
         return replace(
@@ -96,3 +112,7 @@ class PackedBatch:
             starts=torch.cat([self.starts[:1], ends]),
             parts=parts,
         )
+
+
+def _moved(values: Tensor | None, device: torch.device | str) -> Tensor | None:
+    return None if values is None else values.to(device, non_blocking=True)

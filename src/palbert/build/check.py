@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 from palbert.build.model import check_tasks, head_options
 from palbert.build.named import make
-from palbert.build.trainer import make_gradients, make_objectives, make_sampler
+from palbert.build.teachers import check_teachers
+from palbert.build.trainer import make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
 from palbert.model.relational import RELATIONS
 from palbert.recipe.schema import Recipe
 from palbert.training.schedule import SCHEDULES
+
+log = logging.getLogger(__name__)
 
 
 def check_names(recipe: Recipe) -> None:
@@ -34,10 +39,24 @@ def check_names(recipe: Recipe) -> None:
             except PalbertError as error:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         head_options(task, hidden_size=8)
-    make_sampler(recipe, rows=dict.fromkeys(recipe.tasks, 1))
+    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
+    check_teachers(recipe)
+    for number, stage in enumerate(recipe.stages):
+        try:
+            _check_stage(stage)
+        except RecipeError as error:
+            place = f"phases.{number}." if recipe.phases else ""
+            raise RecipeError(place + error.message, hint=error.hint) from None
+
+
+def _check_stage(recipe: Recipe) -> None:
+    sampler = recipe.training.sampler
+    if recipe.factors and not takes_factors(sampler):
+        names = ", ".join(recipe.factors)
+        log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
+    make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     if recipe.pretraining:
         make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[])
-    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)

@@ -8,5 +8,6 @@ from palbert.recipe.schema import Recipe
 
 
 def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
-    """Read one split of every task that has files for it."""
-    return {name: load_dataset(task, split, tokenizer) for name, task in recipe.tasks.items() if getattr(task, split)}
+    """Read one split of every task that has files for it; of the training data, the extra sets too."""
+    sets = recipe.sets if split == "train" else recipe.tasks
+    return {name: load_dataset(task, split, tokenizer) for name, task in sets.items() if getattr(task, split)}

@@ -29,16 +29,29 @@ def check_lengths(tasks: Mapping[str, Task], tokenizer: TextTokenizer) -> None:
         special = tokenizer.template.pair + 1 if joint else tokenizer.template.single
         if task.max_length <= special:
             raise RecipeError(
-                f"tasks.{name}.max_length: {task.max_length} leaves no room for text; take at least {special + 1}."
+                f"{place_of(name)}.max_length: {task.max_length} leaves no room for text; take at least {special + 1}."
             )
+
+
+def place_of(name: str) -> str:
+    """Return where a recipe speaks of a task, or of one of its extra sets: "quora", "quora+snli"."""
+    task, _, extra = name.partition("+")
+    return f"tasks.{task}.extra.{extra}" if extra else f"tasks.{task}"
 
 
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     """Load the pretrained encoder with the recipe's dropout."""
     section = recipe.encoder
-    encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
-    encoder.requires_grad_(not section.frozen)
-    return encoder
+    return load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+
+
+def set_trained(model: MultiTaskModel, recipe: Recipe) -> None:
+    """Let the parts learn that the recipe trains, and no others."""
+    trained = set(recipe.training.trains or ("encoder", "adapters", "heads"))
+    if recipe.encoder.frozen:
+        trained.discard("encoder")
+    for role, module in model.roles():
+        module.requires_grad_(role in trained)
 
 
 def build_model(
@@ -56,10 +69,11 @@ def build_model(
                 f"tasks.{name}.pooling: 'pooler' needs an encoder with a pooler; this {config.family} has none.",
                 hint="Take 'cls' or 'mean'.",
             )
-        if task.max_length > config.max_length:
-            raise RecipeError(
-                f"tasks.{name}.max_length: {task.max_length} is more than the encoder's {config.max_length}."
-            )
+        for place, view in task.sets.items():
+            if view.max_length > config.max_length:
+                raise RecipeError(
+                    f"{place_of(place)}.max_length: {view.max_length} is more than the encoder's {config.max_length}."
+                )
     heads = {}
     for name, task in tasks.items():
         cls, options = head_options(task, hidden_size=config.hidden_size)

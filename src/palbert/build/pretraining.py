@@ -18,7 +18,7 @@ from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM, Masking
 from palbert.recipe.schema import PretrainingSection, Recipe
 from palbert.runtime.files import sha256
-from palbert.training.feed import Feed, TaskFeed
+from palbert.training.feed import Feed, SetFeed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS
@@ -74,7 +74,7 @@ def build_pretrainer(
     )
     objective = MLM(masking, name=NAME).to(machine.device)
     stream = Stream(NAME, rows=len(train), batch_size=section.batch_size, seed=recipe.seed)
-    feed = TaskFeed(train, stream, max_length=section.max_length, siamese=False)
+    feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
     return Trainer(
         model,
         sampler=SAMPLERS["sequential"](

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from palbert.build.machine import Machine, build_inference
-from palbert.build.model import check_tasks
+from palbert.build.machine import Machine
+from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
@@ -25,11 +26,12 @@ from palbert.objectives import Goal, Term
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
-from palbert.training.feed import Feed, TaskFeed
+from palbert.tasks.choices import Component
+from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
 from palbert.training.schedule import SCHEDULES
-from palbert.training.trainer import Evaluation, Trainer
+from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
@@ -37,10 +39,10 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     training = recipe.training
     sampler = make(
         SAMPLERS,
-        training.sampler,
+        _with_factors(training.sampler, recipe.factors),
         "training.sampler",
         rows,
-        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.tasks.items()},
+        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
         epochs=training.epochs,
         steps=training.steps_per_epoch,
         seed=recipe.seed,
@@ -53,17 +55,29 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
+def takes_factors(sampler: Component) -> bool:
+    """Whether a sampler draws sets by factors."""
+    return "factors" in inspect.signature(find(SAMPLERS, sampler.name)).parameters
+
+
+def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
+    """Give a sampler the factors of extra sets, under those that it names itself."""
+    if not factors or not takes_factors(sampler):
+        return sampler
+    return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
+
+
 def make_objectives(recipe: Recipe) -> Objectives:
     """Make the supervised losses and the terms beside them."""
     losses = {
-        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.tasks.items()
+        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
-    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.tasks.items()}
+    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
     terms = []
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
         check_tasks(recipe.tasks, section, place)
-        chosen = {name: goals[name] for name in section.tasks or goals}
+        chosen = {name: goal for name, goal in goals.items() if recipe.task_of[name] in (section.tasks or recipe.tasks)}
         terms.append(make(OBJECTIVES, section, place, chosen))
         if not isinstance(terms[-1], Term):
             raise RecipeError(
@@ -96,26 +110,45 @@ def build_trainer(
     tokenizer: TextTokenizer,
     machine: Machine,
     train: Mapping[str, Dataset],
-    dev: Mapping[str, Dataset],
+    evaluate: Evaluate,
+    taught: Mapping[str, NDArray[np.float32]] | None = None,
+    sampler: Sampler | None = None,
+    epochs: range | None = None,
 ) -> Trainer:
-    """Put a trainer together, without hooks."""
+    """Put a trainer together, without hooks.
+
+    Args:
+        recipe: The recipe, or the stage of it that one phase is.
+        model: The model; which of its parts learn is set here.
+        tokenizer: Says which special tokens go around texts.
+        machine: Where to compute.
+        train: The training sets by name.
+        evaluate: Scores the model after each epoch.
+        taught: The teachers' outputs for the sets that have teachers.
+        sampler: That of the whole run, if the recipe is a stage of one.
+        epochs: Which of that sampler's epochs are the stage's.
+    """
     training, rates = recipe.training, recipe.optimizer
+    set_trained(model, recipe)
     feeds = {
-        name: TaskFeed(
+        name: SetFeed(
+            task=task.name,
             dataset=train[name],
             stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
             max_length=task.max_length,
             siamese=task.siamese,
+            taught=(taught or {}).get(name),
         )
-        for name, task in recipe.tasks.items()
+        for name, task in recipe.sets.items()
     }
     objective = make_objectives(recipe)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
-    sampler = make_sampler(recipe, rows={name: len(dataset) for name, dataset in train.items()})
+    sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
     gradients = make_gradients(recipe, parameters=trained)
     if isinstance(gradients, Weighted):
-        gradients.check_plans(sampler.epoch(epoch) for epoch in range(1, sampler.epochs + 1))
+        plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
+        gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
     return Trainer(
         model,
         sampler=sampler,
@@ -145,9 +178,8 @@ def build_trainer(
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
         arithmetic=machine.arithmetic,
-        evaluate=functools.partial(
-            evaluate_now, build_inference(model, tokenizer=tokenizer, machine=machine), recipe, dev
-        ),
+        evaluate=evaluate,
+        epochs=epochs,
     )
 
 

@@ -19,9 +19,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Portion:
-    """One task's rows for a batch."""
+    """One set's rows for a batch."""
 
-    task: str
+    name: str
     tokens: tuple[Ragged, ...]
     """Token ids of each text column, without special tokens."""
     rows: NDArray[Any]
@@ -33,7 +33,11 @@ class Portion:
     labels: NDArray[Any] | None = None
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
-    """The share of the step's rows of this task, when a step is cut into several batches."""
+    """The share of the step's rows of this set, when a step is cut into several batches."""
+    taught: NDArray[Any] | None = None
+    """The teachers' outputs for all rows of the set, if it has teachers."""
+    task: str = ""
+    """The task that the set belongs to; the set's own name unless given."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class _Packed:
 
 
 def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
-    """Pack the rows of all portions end to end, one part a task."""
+    """Pack the rows of all portions end to end, one part a set."""
     packed: list[_Packed] = []
     parts: dict[str, Part] = {}
     sequence = token = 0
@@ -52,12 +56,14 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
         pieces = _pack(portion, template)
         sequences = sum(len(piece.lengths) for piece in pieces)
         tokens = sum(len(piece.ids) for piece in pieces)
-        parts[portion.task] = Part(
+        parts[portion.name] = Part(
             sequences=slice(sequence, sequence + sequences),
             tokens=slice(token, token + tokens),
             width=len(pieces),
-            labels=None if portion.labels is None else torch.from_numpy(portion.labels[portion.rows]),
+            labels=_rows(portion.labels, portion.rows),
+            taught=_rows(portion.taught, portion.rows),
             share=portion.share,
+            task=portion.task,
         )
         packed += pieces
         sequence, token = sequence + sequences, token + tokens
@@ -70,6 +76,10 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
         max_length=int(lengths.max()),
         parts=parts,
     )
+
+
+def _rows(values: NDArray[Any] | None, rows: NDArray[Any]) -> torch.Tensor | None:
+    return None if values is None else torch.from_numpy(values[rows])
 
 
 def sequence_lengths(

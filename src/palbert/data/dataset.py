@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from palbert.data.labels import LabelReader, outside
 from palbert.data.ragged import Ragged, Texts
-from palbert.data.readers import Chunk, Quoting, read_chunks, resolve_files
+from palbert.data.readers import Chunk, read_chunks, resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RunFolderError
 from palbert.runtime.files import new_folder, sha256
 from palbert.runtime.progress import bar
-from palbert.tasks.spec import Source, Task
+from palbert.tasks.sources import Quoting, Source
+from palbert.tasks.spec import Task
 
 Split = Literal["train", "dev", "test"]
 

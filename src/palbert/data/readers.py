@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from palbert.errors import DataError, MissingExtraError, did_you_mean
+from palbert.tasks.sources import Quoting
 
-Quoting = Literal["auto", "on", "off"]
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 CHUNK = 20_000
 

@@ -55,23 +55,27 @@ class MultiTaskModel(nn.Module):
         self.related = frozenset(related)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
-        """Return each task's outputs, (examples, outputs), in float32."""
+        """Return the outputs of each part of the batch, (examples, outputs), in float32."""
         return self.answers(batch, self.vectors(batch, embeddings=embeddings))
 
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
-        """Return each task's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
+        """Return each part's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
         branches = Branches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
         hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
-        return {task: self.poolings[task](self.encoder, hidden, batch, part) for task, part in batch.parts.items()}
+        return {
+            name: self.poolings[batch.task_of(name)](self.encoder, hidden, batch, part)
+            for name, part in batch.parts.items()
+        }
 
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return each task's outputs, (examples, outputs), in float32, given its vectors."""
+        """Return each part's outputs, (examples, outputs), in float32, given its vectors."""
         outputs = {}
-        for task, part in batch.parts.items():
-            pooled = self.relation(vectors[task]) if task in self.related else vectors[task]
+        for name, part in batch.parts.items():
+            task = batch.task_of(name)
+            pooled = self.relation(vectors[name]) if task in self.related else vectors[name]
             sides = pooled.chunk(part.width)
-            outputs[task] = self.heads[task](*sides).float()
+            outputs[name] = self.heads[task](*sides).float()
         return outputs
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:

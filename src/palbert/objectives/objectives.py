@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Objective, Pass, Term
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -53,4 +54,10 @@ class Objectives(Objective):
         return losses
 
 
-OBJECTIVES: dict[str, type[Term]] = {"proximal": Proximal, "rdrop": RDrop, "simcse": SimCSE, "smart": SMART}
+OBJECTIVES: dict[str, type[Term]] = {
+    "distillation": Distillation,
+    "proximal": Proximal,
+    "rdrop": RDrop,
+    "simcse": SimCSE,
+    "smart": SMART,
+}

@@ -6,14 +6,17 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.recipe.explain import explain
 from palbert.recipe.schema import PretrainingSection, Recipe
-from palbert.tasks.catalog import CATALOG, COURSE_FILES, HUB_SOURCES, SAMPLES
+from palbert.tasks.catalog import CATALOG, COURSE_FILES, EXTRA_SETS, HUB_SOURCES, SAMPLES
+from palbert.tasks.sources import Sources
+from palbert.tasks.spec import Task
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,7 +81,7 @@ def make_recipe(
     try:
         recipe = Recipe.model_validate(values)
     except ValidationError as error:
-        raise RecipeError(_explain(error, name)) from None
+        raise RecipeError(explain(error, name)) from None
     recipe = _with_absolute_paths(recipe, folder)
     problems = _missing_files(recipe) if check_files else []
     if problems:
@@ -101,7 +104,7 @@ def with_texts(recipe: Recipe, files: Sequence[str | Path]) -> Recipe:
 
 def dump_recipe(recipe: Recipe) -> str:
     """Write a recipe with all its defaults as TOML that gives the same recipe when read."""
-    return tomli_w.dumps(_plain(recipe.model_dump(mode="json", exclude_none=True)))
+    return tomli_w.dumps(_plain(recipe.model_dump(exclude_none=True)))
 
 
 def _plain(value: Any) -> Any:
@@ -164,10 +167,34 @@ def _with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(tasks, dict):
         return merged
     merged["tasks"] = {
-        name: {**_defaults(str(name), data), **_given(task)} if isinstance(task, dict) else task
+        name: _with_extra_sets({**_defaults(str(name), data), **_given(task)}, data) if isinstance(task, dict) else task
         for name, task in tasks.items()
     }
     return merged
+
+
+def _with_extra_sets(task: dict[str, Any], data: Any) -> dict[str, Any]:
+    """Put the catalog's settings under those of each extra set it knows; extra = ["snli"] stands for a table."""
+    extra = task.get("extra")
+    if isinstance(extra, list):
+        extra = {str(name): {} for name in extra}
+    if not isinstance(extra, dict):
+        return task
+    sets = {
+        name: {**_extra_defaults(str(name), data), **_given(given)} if isinstance(given, dict) else given
+        for name, given in extra.items()
+    }
+    return {**task, "extra": sets}
+
+
+def _extra_defaults(name: str, data: Any) -> dict[str, Any]:
+    if name not in EXTRA_SETS:
+        return {}
+    if data == "hub":
+        found = {key: value for key, value in HUB_SOURCES.get(name, {}).items() if key not in ("dev", "test")}
+        return {**EXTRA_SETS[name], **found}
+    file = f"{name}-train.tsv" if data == "samples" else COURSE_FILES[name]["train"]
+    return {**EXTRA_SETS[name], **({"train": file} if isinstance(data, str) else {})}
 
 
 def _given(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +232,7 @@ def _expand(path: str) -> Path:
 
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     """Make every file name absolute, so that the recipe can be read again from anywhere."""
+    start = folder  # of runs; data has a folder of its own
     data = recipe.data
     if data is not None and data not in ("samples", "hub"):
         folder = Path(data)
@@ -217,28 +245,30 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     if section:  # the samples have no plain text: it lies beside the recipe
         text = tuple(str((folder / _expand(path)).resolve()) for path in section.text)
         section = section.model_copy(update={"text": text})
+
+    def found(sources: Sources) -> Sources:
+        return tuple(source.model_copy(update={"path": absolute(source.path)}) for source in sources)
+
     tasks = {}
     for name, task in recipe.tasks.items():
-        sources = {
-            split: tuple(source.model_copy(update={"path": absolute(source.path)}) for source in getattr(task, split))
-            for split in SPLITS
-        }
-        tasks[name] = task.model_copy(update=sources)
+        extra = {key: each.model_copy(update={"train": found(each.train)}) for key, each in task.extra.items()}
+        splits = {split: found(getattr(task, split)) for split in SPLITS}
+        teachers = tuple(str((start / _expand(run)).resolve()) for run in task.teachers)
+        tasks[name] = task.model_copy(update={**splits, "extra": extra, "teachers": teachers})
     return recipe.model_copy(update={"tasks": tasks, "pretraining": section})
 
 
 def _missing_files(recipe: Recipe) -> list[str]:
     problems = []
     for name, task in recipe.tasks.items():
-        for split in SPLITS:
-            sources = getattr(task, split)
-            if not sources and split != "test":
+        for place, sources in _sources(task).items():
+            if not sources and place != "test":
                 problems.append(
-                    f"tasks.{name}.{split}: no file given. "
-                    f'Set tasks.{name}.{split} = "file.csv", or data = "samples", "hub" or a folder.'
+                    f"tasks.{name}.{place}: no file given. "
+                    f'Set tasks.{name}.{place} = "file.csv", or data = "samples", "hub" or a folder.'
                 )
             problems += [
-                f"tasks.{name}.{split}: no such file: {source.path}"
+                f"tasks.{name}.{place}: no such file: {source.path}"
                 for source in sources
                 if not source.path.startswith("hf:") and not Path(source.path).is_file()
             ]
@@ -255,66 +285,7 @@ def _text_problems(recipe: Recipe) -> list[str]:
     return problems
 
 
-def _explain(error: ValidationError, name: str) -> str:
-    """Turn pydantic's findings into one line each: the place, what is wrong, what to do."""
-    lines = []
-    for finding in error.errors():
-        # A union is never above the third place; a task there may well be called "int".
-        place = [str(part) for index, part in enumerate(finding["loc"]) if index < 3 or not _is_union_tag(part)]
-        where = ".".join(place) or "recipe"
-        if finding["type"] == "extra_forbidden":
-            known = _fields_at(place[:-1])
-            lines.append(f"{name}: {where}: unknown key. {did_you_mean(place[-1], known)}")
-        elif finding["type"] == "missing" and len(place) == 3 and finding["input"] == {"name": place[1]}:
-            own = f"A task of your own needs kind, target and text in a table [{'.'.join(place[:-1])}]."
-            lines.append(f"{name}: {'.'.join(place[:-1])}: unknown task. {did_you_mean(place[-2], CATALOG)} {own}")
-        elif finding["type"] == "missing":
-            lines.append(f"{name}: {where}: missing. {_describe(place)}".rstrip())
-        else:
-            found = finding.get("input")
-            shown = "" if isinstance(found, dict | list) or found is None else f", found {found!r}"
-            if finding["type"] in ("contradiction", "unknown_name"):
-                shown = ""
-            end = "" if finding["msg"].endswith((".", "?")) else "."
-            lines.append(f"{name}: {where}: {finding['msg']}{shown}{end}")
-    return "\n".join(dict.fromkeys(lines))
-
-
-def _is_union_tag(part: int | str) -> bool:
-    """Whether pydantic put this in the location to name a member of a union."""
-    return isinstance(part, str) and ("[" in part or part in ("int", "float", "str", "constrained-str"))
-
-
-def _model_at(place: Sequence[str]) -> type[BaseModel] | None:
-    """Return the schema class at a place such as ("tasks", "sst") or ("tasks", "sst", "train", "0")."""
-    kind: Any = Recipe
-    for part in place:
-        if _is_model(kind):
-            field = kind.model_fields.get(part)
-            kind = field.annotation if field else None
-            if type(None) in get_args(kind):
-                kind = _model_in(kind)
-        else:  # a table by name, or a list
-            kind = _model_in(kind)
-    return kind if _is_model(kind) else None
-
-
-def _model_in(kind: Any) -> Any:
-    """Return the schema class inside `dict[str, Task]`, `tuple[Source, ...]` or `Provenance | None`."""
-    return next(filter(_is_model, get_args(kind)), None)
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _fields_at(place: Sequence[str]) -> list[str]:
-    model = _model_at(place)
-    return [] if model is None else list(model.model_fields)
-
-
-def _describe(place: Sequence[str]) -> str:
-    """Return the docstring of the field at a place, as a hint."""
-    model = _model_at(place[:-1])
-    field = model.model_fields.get(place[-1]) if model else None
-    return (field.description or "") if field else ""
+def _sources(task: Task) -> dict[str, Sources]:
+    """Return all files of a task by their place."""
+    extra = {f"extra.{name}.train": each.train for name, each in task.extra.items()}
+    return {**{split: getattr(task, split) for split in SPLITS}, **extra}

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.errors import did_you_mean
 from palbert.tasks.choices import Component, component
-from palbert.tasks.spec import Task, Value
+from palbert.tasks.sources import Value
+from palbert.tasks.spec import Task
 
 
 class AdapterSection(Component):
@@ -56,7 +58,7 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
+    ObjectiveChoice = component("distillation", "proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 
 class EncoderSection(Value):
@@ -92,6 +94,8 @@ class TrainingSection(Value):
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
     """How the tasks' gradients become one."""
+    trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
+    """Which parts are trained, the relational layer with the heads; all of them unless given."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
     log_every: int = Field(default=10, ge=1)
@@ -149,6 +153,21 @@ class PretrainingSection(Value):
         return [value] if isinstance(value, str) else value
 
 
+class Phase(Value):
+    """A stretch of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
+
+    name: str = ""
+    """Shown in the log."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks are trained; all of them unless given. All are evaluated."""
+    objectives: tuple[ObjectiveChoice, ...] | None = None
+    """Terms beside the supervised losses; the recipe's, for this phase's tasks, unless given."""
+    training: TrainingSection
+    """How long to train, on what, in which order; what is not said is as in the recipe's own section."""
+    optimizer: OptimizerSection
+    """AdamW, anew, and its rates; what is not said is as in the recipe's own section."""
+
+
 class RunSection(Value):
     """Where and how exactly to compute."""
 
@@ -169,6 +188,8 @@ class Provenance(Value):
     """Hash over the encoder's weight files."""
     data_sha256: dict[str, str] = Field(default_factory=dict)
     """Hash of each data file."""
+    teachers_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each teacher's weights."""
 
 
 class Recipe(Value):
@@ -193,11 +214,13 @@ class Recipe(Value):
     pretraining: PretrainingSection | None = None
     """Masked-language-model training of the encoder before the tasks; none unless given."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
+    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart; none unless given."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
     """AdamW and its rates."""
+    phases: tuple[Phase, ...] = ()
+    """Stretches of the run, one after the other; one with the settings above unless given."""
     run: RunSection = RunSection()
     """Where and how exactly to compute."""
     provenance: Provenance | None = None
@@ -212,6 +235,45 @@ class Recipe(Value):
             name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
         }
         return {**values, "tasks": tasks}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_phases(cls, values: Any) -> Any:
+        """Put the recipe's sections under those of each phase."""
+        if not isinstance(values, dict) or not isinstance(values.get("phases"), list | tuple):
+            return values
+        phases = [
+            {**phase, **{name: _over(values.get(name), phase.get(name)) for name in ("training", "optimizer")}}
+            if isinstance(phase, dict)
+            else phase
+            for phase in values["phases"]
+        ]
+        return {**values, "phases": phases}
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> Recipe:
+        problems = []
+        for number, phase in enumerate(self.phases):
+            place = f"phases.{number}"
+            problems += [
+                f"{place}.tasks: unknown task '{name}'. {did_you_mean(name, self.tasks)}"
+                for name in phase.tasks
+                if name not in self.tasks
+            ]
+            problems += [
+                f"{place}.training.{name}: this is set for the whole run, in [training]"
+                for name in ("log_every", "save_every")
+                if getattr(phase.training, name) != getattr(self.training, name)
+            ]
+        own = {f"phases.{number}.": phase.training for number, phase in enumerate(self.phases)}
+        for place, training in {"": self.training, **own}.items():
+            if self.encoder.frozen and "encoder" in training.trains:
+                problems.append(f"{place}training.trains: names the encoder, and encoder.frozen is true")
+            if training.trains == ("adapters",) and self.adapters is None:
+                problems.append(f"{place}training.trains: only adapters, and the recipe has none")
+        if problems:
+            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
 
     @model_validator(mode="after")
     def _check_dropout(self) -> Recipe:
@@ -229,6 +291,47 @@ class Recipe(Value):
                 )
         return self
 
+    @property
+    def stages(self) -> tuple[Recipe, ...]:
+        """One recipe without phases for each phase; this one, if it has none."""
+        return tuple(self._stage(phase) for phase in self.phases) or (self,)
+
+    def _stage(self, phase: Phase) -> Recipe:
+        tasks = {name: task for name, task in self.tasks.items() if name in (phase.tasks or self.tasks)}
+        objectives = phase.objectives
+        if objectives is None:
+            kept = [(each, tuple(name for name in each.tasks if name in tasks)) for each in self.objectives]
+            objectives = tuple(each.model_copy(update={"tasks": own}) for each, own in kept if own or not each.tasks)
+        own = {"tasks": tasks, "objectives": objectives, "training": phase.training, "optimizer": phase.optimizer}
+        return self.model_copy(update={**own, "phases": ()})
+
+    @property
+    def sets(self) -> dict[str, Task]:
+        """The training sets of all tasks by name, each as the task that reads it."""
+        return {name: view for task in self.tasks.values() for name, view in task.sets.items()}
+
+    @property
+    def task_of(self) -> dict[str, str]:
+        """The task of every training set."""
+        return {name: view.name for name, view in self.sets.items()}
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """How much more or less often than by its size each extra set is drawn, where that differs from 1."""
+        return {
+            f"{task.name}+{name}": extra.factor
+            for task in self.tasks.values()
+            for name, extra in task.extra.items()
+            if extra.factor != 1
+        }
+
     def batch_size(self, task: Task) -> int:
         """Examples of a task per step."""
         return task.batch_size or self.training.batch_size
+
+
+def _over(section: Any, phase: Any) -> Any:
+    """Put a recipe's section under that of a phase; what is no table is left to the schema's check."""
+    if not isinstance(section or {}, dict) or not isinstance(phase or {}, dict):
+        return phase
+    return {**(section or {}), **{key: value for key, value in (phase or {}).items() if value is not None}}

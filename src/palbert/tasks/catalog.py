@@ -49,9 +49,17 @@ CATALOG: dict[str, dict[str, Any]] = {
         "classes": ("different", "duplicate"),
         "text": ("premise", "hypothesis"),
         "label": "label",
-        "labels": {"entailment": 1, "contradiction": 0, "neutral": "drop"},
+        "labels": {"entailment": 1, "contradiction": 0, "neutral": "drop", "-": "drop"},
     },
 }
+
+EXTRA_SETS: dict[str, dict[str, Any]] = {
+    # Long reviews of two grades: 0 and 4 of five.
+    "cfimdb": {"text": "sentence", "label": "sentiment", "labels": "x4", "batch_size": 8, "max_length": 512},
+    # Hundreds of thousands of pairs of another kind: a tenth as often as their number says.
+    "snli": {**{key: CATALOG["snli"][key] for key in ("text", "label", "labels")}, "factor": 0.1},
+}
+"""What a set of the catalog brings along when it joins another task: `[tasks.quora.extra.snli]`."""
 
 COURSE_FILES: dict[str, dict[str, str]] = {
     "sst": {

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.tasks.choices import Component, Target, component, one_of
-
-LabelValue = int | float | str
-Labels = dict[str, LabelValue] | Annotated[str, Field(pattern=r"^[×x*]\s*\d+(\.\d+)?$")]
+from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
 
 if TYPE_CHECKING:
     HeadChoice = Component
 else:
     HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
 SMOOTHED_LOSSES = ("cross-entropy", "binary-cross-entropy")
 METRICS_OF_TARGET = {
@@ -27,39 +26,10 @@ METRICS_OF_TARGET = {
 SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
 
 
-class Value(BaseModel):
-    """A frozen value whose unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Source(Value):
-    """One file, or one Hub data set, with what differs in it from its task."""
-
-    path: str
-    """A CSV, TSV, JSONL or Parquet file, or `hf:owner/name[/config]:split`."""
-    text: tuple[str, ...] | None = None
-    """Text columns of this file; the task's unless given."""
-    label: str | None = None
-    """Label column of this file; the task's unless given."""
-    labels: Labels | None = None
-    """Label mapping of this file; the task's unless given."""
-    quoting: Literal["auto", "on", "off"] | None = None
-    """Quoting of this file; the task's unless given."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_bare_path(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
-
-
-Sources = tuple[Source, ...]
-
-
 class Task(Value):
     """One question put to the model."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+    name: str = Field(pattern=NAME)
     """Names the task in reports, files and predictions."""
     kind: Literal["single", "pair"]
     """One sentence, or two."""
@@ -84,10 +54,12 @@ class Task(Value):
     """Row id column; rows are numbered where it is absent."""
     labels: Labels | None = None
     """Label mapping, `{entailment = 1, contradiction = 0, neutral = "drop"}`, or a factor such as `"x4"`."""
-    quoting: Literal["auto", "on", "off"] = "auto"
+    quoting: Quoting = "auto"
     """Whether fields may be quoted; "auto" reads .csv with quotes and .tsv without."""
     bad_rows: Literal["error", "drop"] = "error"
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
+    extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
+    """Further training sets by name, each with its own mapping, factor and batch size."""
 
     batch_size: int | None = Field(default=None, ge=1)
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
@@ -109,18 +81,15 @@ class Task(Value):
     """What is measured; the first one stands for the task in the overall score."""
     weight: float = Field(default=1.0, ge=0)
     """Factor of this task's loss."""
+    teachers: tuple[str, ...] = ()
+    """Runs of models trained before, whose answers the objective `distillation` takes for soft targets."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = dict(values)
-        for key in ("train", "dev", "test"):
-            if isinstance(values.get(key), str | dict):
-                values[key] = [values[key]]
-        if isinstance(values.get("text"), str):
-            values["text"] = [values["text"]]
+        values = with_lists(values, "train", "dev", "test", "teachers")
         target = values.get("target")
         if target in LOSS_OF_TARGET:
             values.setdefault("loss", LOSS_OF_TARGET[target])
@@ -175,7 +144,18 @@ class Task(Value):
             problems.append(f"range must go from low to high, found {list(self.range)}")
         if not self.metrics:
             problems.append("metrics must name at least one metric")
+        problems += [
+            f"extra.{name}: text names {len(extra.text)} column{'s' * (len(extra.text) > 1)}, the task has {columns}"
+            for name, extra in self.extra.items()
+            if extra.text is not None and len(extra.text) != columns
+        ]
         return problems
+
+    @property
+    def sets(self) -> dict[str, Task]:
+        """The training sets by name, each as the task that reads it: "quora", then "quora+snli"."""
+        own = {name: self.model_copy(update=extra.of_task) for name, extra in self.extra.items()}
+        return {self.name: self, **{f"{self.name}+{name}": task for name, task in own.items()}}
 
     @property
     def siamese(self) -> bool:

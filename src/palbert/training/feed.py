@@ -1,4 +1,4 @@
-"""Feed: the batches of a step, given its tasks."""
+"""Feed: the batches of a step, given its sets."""
 
 from __future__ import annotations
 
@@ -32,61 +32,65 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class TaskFeed:
-    """Where one task's batches come from."""
+class SetFeed:
+    """Where one set's batches come from."""
 
+    task: str
     dataset: Rows
     stream: Stream
     max_length: int
     siamese: bool
+    taught: np.ndarray | None = None
 
 
 class Feed:
-    """Collate the next rows of each task of a step; cut the step into pieces to save memory.
+    """Collate the next rows of each set of a step; cut the step into pieces to save memory.
 
     Args:
-        tasks: Where each task's batches come from.
+        sets: Where each set's batches come from.
         template: The special tokens around texts.
         device: Where batches go.
         accumulation: Pieces that a step's rows are cut into.
-        separate: Give each task of a step a batch of its own, in place of packing them together.
+        separate: Give each set of a step a batch of its own, in place of packing them together.
     """
 
     def __init__(
         self,
-        tasks: Mapping[str, TaskFeed],
+        sets: Mapping[str, SetFeed],
         *,
         template: Template,
         device: torch.device,
         accumulation: int = 1,
         separate: bool = False,
     ) -> None:
-        self.tasks = dict(tasks)
+        self.sets = dict(sets)
         self.template = template
         self.device = device
         self.accumulation = accumulation
         self.separate = separate
 
-    def __call__(self, tasks: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
-        """Return the batches of a step; `draws` says how often each task was drawn before."""
-        batches = len(tasks) if self.separate else 1
+    def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
+        """Return the batches of a step; `draws` says how often each set was drawn before."""
+        batches = len(sets) if self.separate else 1
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
-        for number, task in enumerate(tasks):
-            source = self.tasks[task]
-            rows = source.stream.batch(draws[task])
+        for number, name in enumerate(sets):
+            rows = self.sets[name].stream.batch(draws[name])
             first = number % batches * self.accumulation
             for place, part in enumerate(np.array_split(rows, self.accumulation), first):
                 if len(part):
-                    pieces[place].append(self._portion(task, source, part, len(part) / len(rows)))
+                    pieces[place].append(self._portion(name, part, len(part) / len(rows)))
         return [collate(piece, self.template).to(self.device) for piece in pieces if piece]
 
-    def _portion(self, task: str, source: TaskFeed, rows: np.ndarray, share: float) -> Portion:
+    def _portion(self, name: str, rows: np.ndarray, share: float) -> Portion:
+        source = self.sets[name]
         return Portion(
-            task=task,
+            name=name,
+            task=source.task,
             tokens=source.dataset.tokens,
             rows=rows,
             max_length=source.max_length,
             siamese=source.siamese,
             labels=source.dataset.labels,
+            taught=source.taught,
             share=share,
         )

@@ -32,11 +32,11 @@ class Position:
     step: int = 0
     """Steps done in the run."""
     draws: dict[str, int] = field(default_factory=dict)
-    """Batches drawn from each task in the run."""
+    """Batches drawn from each set in the run."""
     seconds: float = 0.0
     """Time spent so far."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
-    """Losses of each task that are not yet in a line of metrics.jsonl; still on the device."""
+    """Losses of each set that are not yet in a line of metrics.jsonl; still on the device."""
     cosines: dict[str, list[Any]] = field(default_factory=dict)
     """Cosines between tasks' gradients that are not yet in a line either."""
 
@@ -89,7 +89,11 @@ class Evaluate(Protocol):
 
 
 class Trainer:
-    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch."""
+    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch.
+
+    A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
+    schedule runs over their steps; all epochs unless given.
+    """
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class Trainer:
         arithmetic: Callable[[], AbstractContextManager[Any]],
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
+        epochs: range | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -117,6 +122,9 @@ class Trainer:
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
+        self.epochs = epochs or range(1, sampler.epochs + 1)
+        ends = (0, *sampler.ends)
+        self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
         self.parameters = [p for module in (model, objective) for p in module.parameters() if p.requires_grad]
         self.position = Position(draws=dict.fromkeys(sampler.rows, 0))
         self.stopping = False
@@ -127,15 +135,15 @@ class Trainer:
         return self.sampler.ends[-1]
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
-        """Update the weights once; return each task's loss, left on the device."""
-        set_rates(self.optimizer, self.schedule(self.position.step, self.total_steps))
+        """Update the weights once; return each set's loss, left on the device."""
+        set_rates(self.optimizer, self.schedule(self.position.step - self.steps.start, len(self.steps)))
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(losses)
-            for task, loss in losses.items():
-                total[task] = total.get(task, 0) + loss.detach()
+            self.gradients.backward(batch.by_task(losses))
+            for name, loss in losses.items():
+                total[name] = total.get(name, 0) + loss.detach()
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
@@ -144,11 +152,11 @@ class Trainer:
         return total
 
     def fit(self) -> bool:
-        """Train from the present position to the end; return False if stopped before it."""
+        """Train from the present position to the end of the last epoch; return False if stopped before it."""
         for hook in self.hooks:
             hook.on_start(self)
         try:
-            while self.position.epoch <= self.sampler.epochs:
+            while self.position.epoch < self.epochs.stop:
                 if not self._run_epoch():
                     for hook in self.hooks:
                         hook.on_stop(self)
@@ -165,11 +173,11 @@ class Trainer:
     def _run_epoch(self) -> bool:
         """Do the steps that are left of the epoch; return False if asked to stop."""
         self.model.train()
-        for tasks in self.sampler.epoch(self.position.epoch)[self.position.done :]:
-            batches = self.feed(tasks, self.position.draws)
+        for sets in self.sampler.epoch(self.position.epoch)[self.position.done :]:
+            batches = self.feed(sets, self.position.draws)
             losses = self.step(batches)
-            for task in tasks:
-                self.position.draws[task] += 1
+            for name in sets:
+                self.position.draws[name] += 1
             self.position.done += 1
             self.position.step += 1
             for hook in self.hooks:

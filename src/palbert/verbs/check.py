@@ -12,7 +12,7 @@ from palbert.data.dataset import Dataset, load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.data_summary import SplitSummary, render_data_report
 from palbert.model.pretrained import resolve_encoder
-from palbert.recipe.load import SPLITS, load_recipe
+from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import write_text
 from palbert.tasks.spec import Task
@@ -28,15 +28,16 @@ def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) ->
     tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
     summaries = []
     for task in recipe.tasks.values():
-        # Rows without text or label are findings here, not errors.
-        lenient = task.model_copy(update={"bad_rows": "drop"})
         train: set[Row] = set()
-        for split in SPLITS:
-            if getattr(task, split):
+        sets = [(name, view, "train") for name, view in task.sets.items()]
+        for name, view, split in [*sets, (task.name, task, "dev"), (task.name, task, "test")]:
+            if getattr(view, split):
+                # Rows without text or label are findings here, not errors.
+                lenient = view.model_copy(update={"bad_rows": "drop"})
                 dataset = load_dataset(lenient, split, tokenizer)  # type: ignore[arg-type]
                 rows = [_normal(row) for row in zip(*dataset.texts, strict=True)]
-                summaries.append(_summarise(task, dataset, rows, train, tokenizer))
-                train = train or set(rows)
+                summaries.append(_summarise(name, view, dataset, rows, train, tokenizer))
+                train |= set(rows) if split == "train" else set()
     return summaries
 
 
@@ -62,7 +63,7 @@ def _normal(row: Row) -> Row:
 
 
 def _summarise(
-    task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
+    name: str, task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
 ) -> SplitSummary:
     settings = {"template": tokenizer.template, "siamese": task.siamese}
     lengths, _ = sequence_lengths(dataset.tokens, max_length=1 << 30, **settings)  # type: ignore[arg-type]
@@ -75,7 +76,7 @@ def _summarise(
         *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
     ]
     return SplitSummary(
-        task=task.name,
+        task=name,
         split=dataset.split,
         files=tuple(dataset.files),
         rows=len(dataset),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_inference, load_datasets
+from palbert.build import Machine, build_inference, load_datasets, open_checkpoint
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset, Split
 from palbert.data.tokenizer import TextTokenizer
@@ -28,7 +28,6 @@ from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.training.hooks import read_records
-from palbert.verbs.predict import open_checkpoint
 
 BASELINES = ("majority / mean", "untrained heads")
 
@@ -73,7 +72,10 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
         "step": opened.description.get("step"),
         "seconds": round(_seconds(folder), 2),
         "baselines": baselines,
-        "rows": {name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
+        "rows": {
+            **{name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
+            **{name: {"train": len(dataset)} for name, dataset in train.items() if name not in recipe.tasks},
+        },
         "notes": _notes(recipe, train, datasets, opened.tokenizer),
     }
     report = Report(folder.path, split, summary, results, baselines)
@@ -160,15 +162,13 @@ def _notes(
             notes.append(f"{encoder} has seen {seen} pairs in its own training: its {seen} score is not clean.")
     if recipe.data == "samples":
         notes.append("Trained and scored on palbert's small sample data: a demonstration, not a benchmark.")
-    for dataset in [*train.values(), *datasets.values()]:
+    for name, dataset in [*train.items(), *datasets.items()]:
         if dataset.dropped:
-            notes.append(f"{dataset.task} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
-        task = recipe.tasks[dataset.task]
+            notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
+        task = recipe.sets[name]
         _, cut = sequence_lengths(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
         if cut:
-            notes.append(
-                f"{dataset.task} {dataset.split}: {cut} of {len(dataset)} rows were cut at {task.max_length} tokens."
-            )
+            notes.append(f"{name} {dataset.split}: {cut} of {len(dataset)} rows were cut at {task.max_length} tokens.")
     return notes
 
 
@@ -183,7 +183,7 @@ def _page(
     unlimited = 1 << 30
     lengths: dict[str, Any] = {
         name: sequence_lengths(
-            dataset.tokens, tokenizer.template, max_length=unlimited, siamese=recipe.tasks[name].siamese
+            dataset.tokens, tokenizer.template, max_length=unlimited, siamese=recipe.sets[name].siamese
         )[0]
         for name, dataset in train.items()
     }
@@ -199,6 +199,6 @@ def _page(
             recipe_text=folder.recipe.read_text("utf-8"),
             notes=report.summary["notes"],
             lengths=lengths,
-            max_lengths={name: task.max_length for name, task in recipe.tasks.items()},
+            max_lengths={name: task.max_length for name, task in recipe.sets.items()},
         )
     )

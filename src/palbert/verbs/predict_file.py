@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.data.readers import Quoting, column_names, count_rows, no_column, read_chunks
+from palbert.data.readers import column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
 from palbert.runtime.files import disk_errors
 from palbert.runtime.progress import bar
+from palbert.tasks.sources import Quoting
 from palbert.verbs.predict import Predictor
 
 Write = Callable[[dict[str, list[Any]]], None]

@@ -27,8 +27,8 @@ from palbert.training.trainer import Trainer
 log = logging.getLogger(__name__)
 
 
-def provenance_of(encoder: Path, hashes: Mapping[str, str]) -> Provenance:
-    """Return what a run is made from: versions, and hashes of the encoder's weights and of the data files."""
+def provenance_of(encoder: Path, hashes: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> Provenance:
+    """Return what a run is made from: versions, and hashes of the encoder, the data files and the teachers."""
     versions = {
         "palbert": __version__,
         "python": platform.python_version(),
@@ -36,7 +36,12 @@ def provenance_of(encoder: Path, hashes: Mapping[str, str]) -> Provenance:
         "numpy": numpy.__version__,
         "tokenizers": tokenizers.__version__,
     }
-    return Provenance(versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=dict(hashes))
+    return Provenance(
+        versions=versions,
+        encoder_sha256=weights_sha256(encoder),
+        data_sha256=dict(hashes),
+        teachers_sha256=dict(teachers or {}),
+    )
 
 
 def compare_provenance(former: Provenance | None, present: Provenance) -> None:
@@ -48,6 +53,9 @@ def compare_provenance(former: Provenance | None, present: Provenance) -> None:
     for file, sha256 in present.data_sha256.items():
         if former.data_sha256.get(file, sha256) != sha256:
             log.warning("%s has changed since the recipe was run before.", file)
+    for run, sha256 in present.teachers_sha256.items():
+        if former.teachers_sha256.get(run, sha256) != sha256:
+            log.warning("The teacher %s is not the one that the recipe was run with before.", run)
 
 
 def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:

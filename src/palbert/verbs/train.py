@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_encoder, build_model, build_trainer, check_lengths, check_names, load_datasets
+from palbert.build import (
+    Machine,
+    build_encoder,
+    build_inference,
+    build_model,
+    build_trainer,
+    check_lengths,
+    check_names,
+    evaluate_now,
+    load_datasets,
+    make_sampler,
+    teach,
+    teachers_sha256,
+)
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
@@ -27,7 +41,8 @@ from palbert.training.checkpoint import (
     restore_optimizer,
 )
 from palbert.training.hooks import Checkpoints, MetricsLog
-from palbert.training.trainer import Position
+from palbert.training.samplers import Consecutive
+from palbert.training.trainer import Position, Trainer
 from palbert.verbs.evaluate import evaluate
 from palbert.verbs.pretrain import pretrain_first
 from palbert.verbs.running import (
@@ -88,24 +103,47 @@ class _Run:
         self.resume = resume and folder.has_begun
         self.keep_pretrained = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
-        check_lengths(recipe.tasks, self.tokenizer)
+        check_lengths(recipe.sets, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         files = [dataset.files for datasets in data.values() for dataset in datasets.values()]
-        provenance = provenance_of(encoder_folder, {file: value for each in files for file, value in each.items()})
+        hashes = {file: value for each in files for file, value in each.items()}
+        provenance = provenance_of(encoder_folder, hashes, teachers_sha256(recipe))
         compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
         self.machine, self.data = machine, data
+        self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
         self._build(encoder_folder)
 
     def _build(self, encoder_folder: Path) -> None:
-        """Make the model and its trainer from an encoder."""
+        """Make the model and its trainers from an encoder."""
         recipe, machine = self.recipe, self.machine
         seed_everything(recipe.seed)
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
-        self.trainer = build_trainer(recipe, self.model, tokenizer=self.tokenizer, machine=machine, **self.data)
+        rows = {name: len(dataset) for name, dataset in self.data["train"].items()}
+        self.stages = recipe.stages
+        self.sampler = Consecutive(
+            [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
+        )
+        for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
+            self.trainer = self._phase(number)
+
+    def _phase(self, number: int) -> Trainer:
+        """Make the trainer of a phase."""
+        inference = build_inference(self.model, tokenizer=self.tokenizer, machine=self.machine)
+        return build_trainer(
+            self.stages[number],
+            self.model,
+            tokenizer=self.tokenizer,
+            machine=self.machine,
+            train=self.data["train"],
+            taught=self.taught,
+            evaluate=functools.partial(evaluate_now, inference, self.recipe, self.data["dev"]),
+            sampler=self.sampler,
+            epochs=self.sampler.spans[number],
+        )
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
@@ -122,9 +160,27 @@ class _Run:
         )
         if not self.resume:
             metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
-        self.trainer.hooks = [metrics, checkpoints]
-        with stop_on_interrupt(self.trainer):
-            return self.trainer.fit()
+        while True:
+            self.trainer.hooks = [metrics, checkpoints]
+            with stop_on_interrupt(self.trainer):
+                if not self.trainer.fit():
+                    return False
+            position = self.trainer.position
+            if position.epoch > self.sampler.epochs:
+                return True
+            self._enter(self._number_of(position))
+            self.trainer.position = position
+
+    def _number_of(self, position: Position) -> int:
+        """Return the phase that a position lies in; after the end, the last."""
+        found = (number for number, epochs in enumerate(self.sampler.spans) if position.epoch in epochs)
+        return next(found, len(self.stages) - 1)
+
+    def _enter(self, number: int) -> None:
+        """Go on with another phase."""
+        self.trainer = self._phase(number)
+        name = self.recipe.phases[number].name
+        log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 
     def _start(self) -> dict[str, float]:
         if self.keep_pretrained:  # resumed before the tasks had their first checkpoint
@@ -143,10 +199,16 @@ class _Run:
         state = read_state(last)
         self.folder.sweep()
         load_weights(last, self.model)
-        restore_optimizer(self.trainer.optimizer, state.optimizer)
-        restore_objective(last, self.trainer.objective, state.objective)
+        position = Position(**state.position)
         restore_random_state(state.random, self.machine.device)
-        self.trainer.position = Position(**state.position)
+        number = self._number_of(position)
+        if number > 0:
+            self._enter(number)
+        if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
+            restore_optimizer(self.trainer.optimizer, state.optimizer)
+            restore_objective(last, self.trainer.objective, state.objective)
+            restore_random_state(state.random, self.machine.device)
+        self.trainer.position = position
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
         return state.best
 
@@ -157,7 +219,7 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test"})
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra", "teachers"})
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -166,7 +228,7 @@ class _Run:
 def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenizer: TextTokenizer) -> None:
     for split, datasets in data.items():
         for name, dataset in datasets.items():
-            task = recipe.tasks[name]
+            task = recipe.sets[name]
             _, cut = sequence_lengths(
                 dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
             )

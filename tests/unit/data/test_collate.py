@@ -67,7 +67,7 @@ def test_each_tasks_part_of_a_mixed_batch_is_what_it_is_alone() -> None:
     mixed = collate(portions, TEMPLATE)
     assert list(mixed.parts) == ["joint", "single", "siamese"]
     for portion in portions:
-        alone, part = collate([portion], TEMPLATE), mixed.parts[portion.task]
+        alone, part = collate([portion], TEMPLATE), mixed.parts[portion.name]
         for field in ("ids", "types", "positions"):
             assert torch.equal(getattr(mixed, field)[part.tokens], getattr(alone, field))
         starts = mixed.starts[part.sequences.start : part.sequences.stop + 1]

@@ -27,7 +27,8 @@ from palbert.recipe.schema import (
     TrainingSection,
 )
 from palbert.tasks.choices import Component, Target
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Source, Task
+from palbert.tasks.sources import Source
+from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 

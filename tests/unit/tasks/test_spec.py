@@ -8,7 +8,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from palbert.tasks.choices import Component, component, one_of
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, SIAMESE_HEADS, Source, Task
+from palbert.tasks.sources import Source
+from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, SIAMESE_HEADS, Task
 
 SINGLE: dict[str, Any] = {"name": "t", "kind": "single", "target": "number", "text": "a"}
 PAIR: dict[str, Any] = {"name": "t", "kind": "pair", "target": "number", "text": ["a", "b"]}

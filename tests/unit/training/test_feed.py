@@ -11,27 +11,27 @@ from palbert.data.dataset import load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.recipe.load import make_recipe
-from palbert.training.feed import Feed, TaskFeed
+from palbert.training.feed import Feed, SetFeed
 
 BATCH = 7
 
 
 @pytest.fixture
-def sources(tokenizer: TextTokenizer, tmp_path: Path) -> dict[str, TaskFeed]:
+def sources(tokenizer: TextTokenizer, tmp_path: Path) -> dict[str, SetFeed]:
     found = {}
     for name, task in make_recipe({"data": "samples", "tasks": ["sst", "sts"]}).tasks.items():
         dataset = load_dataset(task, "dev", tokenizer, cache=tmp_path)
         stream = Stream(name, rows=len(dataset), batch_size=BATCH, seed=0)
-        found[name] = TaskFeed(dataset=dataset, stream=stream, max_length=16, siamese=False)
+        found[name] = SetFeed(task=name, dataset=dataset, stream=stream, max_length=16, siamese=False)
     return found
 
 
-def make(sources: dict[str, TaskFeed], tokenizer: TextTokenizer, pieces: int) -> Feed:
+def make(sources: dict[str, SetFeed], tokenizer: TextTokenizer, pieces: int) -> Feed:
     return Feed(sources, template=tokenizer.template, device=torch.device("cpu"), accumulation=pieces)
 
 
 @pytest.mark.parametrize("draw", [0, 1, 30])
-def test_the_rows_are_the_streams_next_ones(sources: dict[str, TaskFeed], tokenizer: TextTokenizer, draw: int) -> None:
+def test_the_rows_are_the_streams_next_ones(sources: dict[str, SetFeed], tokenizer: TextTokenizer, draw: int) -> None:
     (batch,) = make(sources, tokenizer, 1)(("sts",), {"sst": 99, "sts": draw})
     dataset, rows = sources["sts"].dataset, sources["sts"].stream.batch(draw)
     labels = batch.parts["sts"].labels
@@ -44,7 +44,7 @@ def test_the_rows_are_the_streams_next_ones(sources: dict[str, TaskFeed], tokeni
 
 @pytest.mark.parametrize("pieces", [2, 3, 7, 20])
 def test_pieces_hold_the_same_rows_and_their_shares_add_up(
-    sources: dict[str, TaskFeed], tokenizer: TextTokenizer, pieces: int
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer, pieces: int
 ) -> None:
     draws = {"sst": 1, "sts": 2}
     (whole,) = make(sources, tokenizer, 1)(("sst", "sts"), draws)

@@ -70,9 +70,9 @@ class Branches(NoBranches):
     def __init__(self, adapters: Mapping[str, Adapter], batch: PackedBatch) -> None:
         self.layer = 0
         self.parts = [
-            (adapters[task], part.tokens, _sequences(batch, part.sequences, part.tokens))
-            for task, part in batch.parts.items()
-            if task in adapters
+            (adapters[batch.task_of(name)], part.tokens, _sequences(batch, part.sequences, part.tokens))
+            for name, part in batch.parts.items()
+            if batch.task_of(name) in adapters
         ]
 
     def at(self, layer: int) -> Branches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palbert.training.samplers.adaptive_round_robin import AdaptiveRoundRobin
 from palbert.training.samplers.annealed import Annealed
+from palbert.training.samplers.consecutive import Consecutive
 from palbert.training.samplers.drawn import Drawn
 from palbert.training.samplers.mixed import Mixed
 from palbert.training.samplers.proportional import Proportional
@@ -28,6 +29,7 @@ __all__ = [
     "SAMPLERS",
     "AdaptiveRoundRobin",
     "Annealed",
+    "Consecutive",
     "Drawn",
     "Fixed",
     "Mixed",

@@ -1,0 +1,87 @@
+"""Sources: where rows come from, as values: one file of a task, and further sets for it. No torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LabelValue = int | float | str
+Labels = dict[str, LabelValue] | Annotated[str, Field(pattern=r"^[×x*]\s*\d+(\.\d+)?$")]
+Quoting = Literal["auto", "on", "off"]
+
+
+class Value(BaseModel):
+    """A frozen value whose unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Source(Value):
+    """One file, or one Hub data set, with what differs in it from its task."""
+
+    path: str
+    """A CSV, TSV, JSONL or Parquet file, or `hf:owner/name[/config]:split`."""
+    text: tuple[str, ...] | None = None
+    """Text columns of this file; the task's unless given."""
+    label: str | None = None
+    """Label column of this file; the task's unless given."""
+    labels: Labels | None = None
+    """Label mapping of this file; the task's unless given."""
+    quoting: Quoting | None = None
+    """Quoting of this file; the task's unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+
+Sources = tuple[Source, ...]
+
+
+class ExtraSet(Value):
+    """Further training rows for a task, drawn apart from its own: `[tasks.quora.extra.snli]`."""
+
+    train: Sources = Field(min_length=1)
+    """Training files, read as one set."""
+    text: tuple[str, ...] | None = None
+    """Text columns; the task's unless given."""
+    label: str | None = None
+    """Label column; the task's unless given."""
+    labels: Labels | None = None
+    """Label mapping onto the task's labels; the task's unless given."""
+    quoting: Quoting | None = None
+    """Quoting of the files; the task's unless given."""
+    bad_rows: Literal["error", "drop"] | None = None
+    """What to do with rows that lack a text or a label; as for the task unless given."""
+    factor: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    """Factor on how often the set is drawn, with samplers that draw; 0.1 is a tenth as often as its size says."""
+    batch_size: int | None = Field(default=None, ge=1)
+    """Examples of this set per step; the task's unless given."""
+    max_length: int | None = Field(default=None, ge=3)
+    """Tokens per sequence; the task's unless given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        return with_lists(values, "train")
+
+    @property
+    def of_task(self) -> dict[str, Any]:
+        """What takes the place of the task's own settings when this set is read."""
+        differing = self.model_dump(exclude={"train", "factor"}, exclude_none=True)
+        return {**differing, "train": self.train}
+
+
+def with_lists(values: Any, *files: str) -> Any:
+    """Let one file stand for a list of one, and one text column too."""
+    if not isinstance(values, dict):
+        return values
+    values = dict(values)
+    for key in files:
+        if isinstance(values.get(key), str | dict):
+            values[key] = [values[key]]
+    if isinstance(values.get("text"), str):
+        values["text"] = [values["text"]]
+    return values

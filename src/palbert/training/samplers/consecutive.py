@@ -1,0 +1,45 @@
+"""Consecutive: samplers one after the other, as the phases of a run have them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from palbert.training.samplers.sampler import Plan, Sampler
+
+
+class Consecutive(Sampler):
+    """The epochs of the first sampler, then those of the next; each counts its own from 1."""
+
+    def __init__(self, samplers: Sequence[Sampler]) -> None:
+        self.samplers = list(samplers)
+        self.rows = {name: rows for sampler in samplers for name, rows in sampler.rows.items()}
+        self.epochs = sum(sampler.epochs for sampler in samplers)
+        self._last = list(accumulate(sampler.epochs for sampler in samplers))
+
+    @property
+    def spans(self) -> list[range]:
+        """The epochs of each sampler, as the run counts them."""
+        return [
+            range(last - sampler.epochs + 1, last + 1) for sampler, last in zip(self.samplers, self._last, strict=True)
+        ]
+
+    def length(self, epoch: int) -> int:
+        """Return the steps of an epoch."""
+        sampler, own = self._at(epoch)
+        return sampler.length(own)
+
+    def planned(self, epoch: int) -> dict[str, float]:
+        """Return how often each set is expected in an epoch; sets that are not in its phase never come."""
+        sampler, own = self._at(epoch)
+        return {**dict.fromkeys(self.rows, 0.0), **sampler.planned(own)}
+
+    def epoch(self, epoch: int) -> Plan:
+        """Return the sets of every step of an epoch."""
+        sampler, own = self._at(epoch)
+        return sampler.epoch(own)
+
+    def _at(self, epoch: int) -> tuple[Sampler, int]:
+        number = bisect_left(self._last, epoch)
+        return self.samplers[number], epoch - self.spans[number].start + 1
