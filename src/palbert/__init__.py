@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from palbert.verbs.compare import compare
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
+    from palbert.verbs.pretrain import pretrain
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "load",
     "load_recipe",
     "make_recipe",
+    "pretrain",
     "train",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
+    "pretrain": "verbs.pretrain",
     "train": "verbs.train",
 }
 

@@ -26,7 +26,8 @@ class _Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             folder = shlex.quote(str(interrupt)) if str(interrupt) else None  # of a run that can be resumed
-            hint = f"Go on with: palbert train {folder}/recipe.toml --out {folder} --resume" if folder else None
+            verb = "pretrain" if ctx.invoked_subcommand == "pretrain" else "train"
+            hint = f"Go on with: palbert {verb} {folder}/recipe.toml --out {folder} --resume" if folder else None
             raise StoppedError("stopped", hint=hint) from None
 
 
@@ -114,6 +115,41 @@ def train(
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
     print_summary(json.loads((folder / "report.json").read_text("utf-8")))
     typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+@app.command()
+def pretrain(
+    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
+    text: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--text", help="A .txt file to learn from too, one text a line; repeatable."),
+    ] = None,
+    overrides: Overrides = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--out", help="The folder of the new encoder. [runs/<recipe>-pretrained]"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was begun in that folder.")] = False,
+    force: Force = False,
+) -> None:
+    """Train the encoder further on masked words of the tasks' training texts, before any task.
+
+    Examples:
+    palbert pretrain my.toml --text reviews.txt --out encoders/mine
+
+    palbert train my.toml --set encoder=encoders/mine
+    """
+    from palbert.recipe.load import load_recipe, with_texts
+
+    loaded = with_texts(load_recipe(recipe, overrides=overrides or ()), text or ())
+    from palbert.verbs.pretrain import pretrain as pretrain_recipe
+
+    out = out or Path("runs") / f"{Path(recipe).stem}-pretrained"
+    folder = pretrain_recipe(loaded, out=out, resume=resume, force=force)
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    rows = [[name, f"{report['before'][name]:.4f}", f"{report[name]:.4f}"] for name in ("loss", "perplexity")]
+    print_table(["held-out texts", "before", "after"], rows)
+    typer.echo(f"\n{report['rows']:,} texts, {report['tokens']:,} tokens, {report['seconds']:.0f} s\nEncoder: {folder}")
 
 
 @app.command()

@@ -43,7 +43,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_verbs_are_those_that_were_promised() -> None:
-    promised = ["demo", "train", "evaluate", "predict", "compare", "recipes"]
+    promised = ["demo", "train", "pretrain", "evaluate", "predict", "compare", "recipes"]
     assert VERBS[: len(promised)] == [[verb] for verb in promised]
     assert ["data", "check"] in VERBS
 

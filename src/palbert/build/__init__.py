@@ -5,6 +5,7 @@ from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
 from palbert.build.data import load_datasets, load_set
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
+from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
 from palbert.build.teachers import teach, teachers_sha256
 from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
 
@@ -14,10 +15,13 @@ __all__ = [
     "build_encoder",
     "build_inference",
     "build_model",
+    "build_pretrainer",
     "build_trainer",
     "check_lengths",
     "check_names",
+    "check_pretraining",
     "evaluate_now",
+    "load_corpus",
     "load_datasets",
     "load_set",
     "make_gradients",

@@ -60,6 +60,8 @@ def _check_stage(recipe: Recipe) -> None:
         log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
     make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    if recipe.pretraining:
+        make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     _check_triplets(recipe, make_objectives(recipe).terms)
     make_gradients(recipe, parameters=[])
     make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.model.encoder import Encoder, EncoderConfig
 from palbert.model.multitask import MultiTaskModel
-from palbert.recipe.schema import AdapterSection, RelationSection
+from palbert.recipe.sections import AdapterSection, RelationSection
 from palbert.tasks.spec import Task
 from palbert.training.checkpoint import load_weights, read_description
 

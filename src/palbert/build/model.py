@@ -19,7 +19,8 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
 from palbert.model.relational import RELATIONS
-from palbert.recipe.schema import AdapterSection, ObjectiveSection, Recipe, RelationSection
+from palbert.recipe.schema import Recipe
+from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
 from palbert.tasks.spec import Task
 
 

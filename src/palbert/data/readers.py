@@ -57,6 +57,16 @@ def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> I
             raise DataError(f"{file}: unknown kind of file.", hint=f"Known: {', '.join(SUFFIXES)}.")
 
 
+def read_lines(path: str) -> list[str]:
+    """Read a plain text file, one text a line; blank lines are none."""
+    file = Path(path)
+    try:
+        with file.open(encoding="utf-8-sig", newline="\n") as stream:
+            return [text for line in stream if (text := line.strip())]
+    except UnicodeDecodeError:
+        raise _not_utf8(file) from None
+
+
 def column_names(path: str, *, quoting: Quoting = "auto") -> list[str]:
     """Return the columns of a file; of JSONL, all that any row has, so that all of it is read."""
     names: dict[str, None] = {}

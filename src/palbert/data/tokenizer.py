@@ -17,6 +17,8 @@ from palbert.data.ragged import Ragged
 from palbert.errors import DataError, EncoderError
 
 BATCH = 8192
+MASKS = ("[MASK]", "<mask>")
+"""What the families call the token that stands for a hidden word."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,24 @@ class TextTokenizer:
     def save(self, path: Path) -> None:
         """Write tokenizer.json."""
         self.tokenizer.save(str(path))
+
+    def mask_id(self) -> int:
+        """Return the id of the token that stands for a hidden word."""
+        found = [number for number in map(self.tokenizer.token_to_id, MASKS) if number is not None]
+        if not found:
+            raise EncoderError(
+                f"The tokenizer has no token for a hidden word. Looked for {' and '.join(MASKS)}.",
+                hint="Only encoders that were pretrained on masked words can be pretrained further.",
+            )
+        return int(found[0])
+
+    def ordinary_ids(self) -> list[int]:
+        """Return the ids that stand for text, in order; special tokens and that of a hidden word are none."""
+        around = np.concatenate([self.template.before, self.template.between, self.template.after])
+        added = self.tokenizer.get_added_tokens_decoder()
+        special = {number for number, token in added.items() if token.special} | set(around.tolist())
+        every = set(self.tokenizer.get_vocab().values())
+        return sorted(every - special - {self.mask_id()})
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
         """Return the token ids of each text, without special tokens."""

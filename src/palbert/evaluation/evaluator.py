@@ -49,7 +49,7 @@ class Inference:
         """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
         rows = len(tokens[0])
         lengths, _ = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
-        batches = _by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
+        batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
         outputs = torch.empty(rows, task.outputs)
         was_training = self.model.training
         self.model.eval()
@@ -100,7 +100,7 @@ def constant_baseline(task: Task, train: Dataset, dev: Dataset) -> float:
     return METRICS[task.metric].function(dev.labels, np.full_like(dev.labels, answer))
 
 
-def _by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+def by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
     """Sort rows by length, longest first, and cut them into batches of at most `budget` tokens."""
     order = np.argsort(-lengths, kind="stable")
     filled = np.cumsum(lengths[order])

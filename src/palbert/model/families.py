@@ -34,6 +34,10 @@ class Family:
     """Configuration fields that config.json does not say."""
     positions_after_padding: bool = False
     """Whether positions count from the id of the padding token + 1."""
+    masked_head: Mapping[str, str] = field(default_factory=dict)
+    """Our parameter or module of the masked-word head to the checkpoint's."""
+    masked_activation: str | None = None
+    """The activation inside that head, where it is not the encoder's own."""
 
 
 SIZES = {
@@ -65,12 +69,18 @@ BERT_LAYER: dict[str, Names] = {
     "output": ("output.dense",),
     "norm": ("output.LayerNorm",),
 }
+LM_HEAD = {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"}
 BERT = Family(
     prefix="bert.",
     settings={**SIZES, **TRAINING, "type_vocabulary_size": "type_vocab_size"},
     modules={**TABLES, **TYPES, **POOLER},
     layer="encoder.layer.{}.",
     layer_modules=BERT_LAYER,
+    masked_head={
+        "dense": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "bias": "cls.predictions.bias",
+    },
 )
 ROBERTA = Family(
     prefix="roberta.",
@@ -79,6 +89,8 @@ ROBERTA = Family(
     layer=BERT.layer,
     layer_modules=BERT_LAYER,
     positions_after_padding=True,
+    masked_head=LM_HEAD,
+    masked_activation="gelu",
 )
 ELECTRA = Family(
     prefix="electra.",
@@ -86,6 +98,12 @@ ELECTRA = Family(
     modules={**TABLES, **TYPES, "embeddings.project": ("embeddings_project",)},
     layer=BERT.layer,
     layer_modules=BERT_LAYER,
+    masked_head={
+        "dense": "generator_predictions.dense",
+        "norm": "generator_predictions.LayerNorm",
+        "bias": "generator_lm_head.bias",
+    },
+    masked_activation="gelu",
 )
 DISTILBERT = Family(
     prefix="distilbert.",
@@ -111,6 +129,7 @@ DISTILBERT = Family(
         "norm": ("output_layer_norm",),
     },
     fixed={"type_vocabulary_size": 0, "norm_epsilon": 1e-12},
+    masked_head={"dense": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
 )
 MPNET = Family(
     prefix="mpnet.",
@@ -125,6 +144,8 @@ MPNET = Family(
     },
     fixed={"type_vocabulary_size": 0},
     positions_after_padding=True,
+    masked_head=LM_HEAD,
+    masked_activation="gelu",
 )
 FAMILIES = {
     "bert": BERT,
@@ -200,12 +221,16 @@ def plain_names(family: Family, weights: Mapping[str, Tensor]) -> dict[str, Tens
     """Name weights as a bare encoder's checkpoint of today does, and leave out those of other heads."""
     plain = {}
     for name, tensor in weights.items():
-        bare = name.removeprefix(family.prefix)
-        if bare.startswith(NOT_ENCODER):
-            continue
-        stem, dot, last = bare.rpartition(".")
-        plain[stem + dot + OLD_NAMES.get(last, last)] = tensor
+        bare = todays_name(name.removeprefix(family.prefix))
+        if not bare.startswith(NOT_ENCODER):
+            plain[bare] = tensor
     return plain
+
+
+def todays_name(name: str) -> str:
+    """Return what a weight with a name from TensorFlow is called today; other names stay."""
+    stem, dot, last = name.rpartition(".")
+    return stem + dot + OLD_NAMES.get(last, last)
 
 
 def checkpoint_names(encoder: Encoder) -> dict[str, Names]:
@@ -254,6 +279,16 @@ def convert(encoder: Encoder, weights: Mapping[str, Tensor], *, where: str) -> d
     if found:
         raise EncoderError(f"{where}: expected the weights of a {encoder.config.family} encoder. {found}.")
     return {ours: torch.cat([weights[name] for name in parts]).float() for ours, parts in names.items()}
+
+
+def export(encoder: Encoder) -> dict[str, Tensor]:
+    """Write an encoder's weights as a checkpoint with a head has them; `plain_names` and `convert` undo it."""
+    prefix, state = FAMILIES[encoder.config.family].prefix, encoder.state_dict()
+    return {
+        prefix + name: part
+        for ours, names in checkpoint_names(encoder).items()
+        for name, part in zip(names, state[ours].chunk(len(names)), strict=True)
+    }
 
 
 def _listed(names: list[str]) -> str:

@@ -6,7 +6,8 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,6 +21,7 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
+from palbert.runtime.files import disk_errors, write_text
 
 MINILM = "minilm"
 """The name of the encoder that comes as a PyPI package."""
@@ -90,12 +92,10 @@ def load_encoder(
         EncoderError: A file is absent or damaged, or the encoder is of a kind that is not supported.
     """
     folder = Path(folder)
-    where = folder / "config.json"
-    if not where.is_file():
-        raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
-    values = _read_json(where)
-    weights = plain_names(family_of(values, where=str(where)), _read_weights(folder))
-    config = read_config(values, pooler="pooler.dense.weight" in weights, where=str(where))
+    where = str(folder / "config.json")
+    values = read_settings(folder)
+    weights = plain_names(family_of(values, where=where), read_weights(folder))
+    config = read_config(values, pooler="pooler.dense.weight" in weights, where=where)
     config = replace(
         config,
         dropout=config.dropout if dropout is None else dropout,
@@ -105,6 +105,44 @@ def load_encoder(
         encoder = Encoder(config)
     encoder.load_state_dict(convert(encoder, weights, where=str(folder)), assign=True)
     return encoder
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return the content of a folder's config.json."""
+    if not (folder / "config.json").is_file():
+        raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
+    return _read_json(folder / "config.json")
+
+
+def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) -> None:
+    """Write an encoder folder: new weights beside the settings and the tokenizer of another one.
+
+    Args:
+        folder: Takes the files in; what else is in it stays.
+        weights: By the names of the family's own checkpoints, float32.
+        source: The folder that the settings and the tokenizer are copied from.
+    """
+    with disk_errors(folder):
+        for name in OTHER_FILES:
+            if (source / name).is_file() and name != "config.json":
+                shutil.copyfile(source / name, folder / name)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+        partial = folder / f".{SAFETENSORS.single}.part"
+        try:
+            safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
+            partial.chmod(0o644)  # safetensors hides its files from others
+            partial.replace(folder / SAFETENSORS.single)
+        finally:
+            partial.unlink(missing_ok=True)
+    # The source's number format is not that of these weights; without it, readers take the weights' own.
+    settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
+    write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")
+
+
+def remove_folder_files(folder: Path) -> None:
+    """Remove the files that `save_folder` writes, and only those."""
+    for name in (*OTHER_FILES, SAFETENSORS.single):
+        (folder / name).unlink(missing_ok=True)
 
 
 def weights_sha256(folder: Path | str) -> str:
@@ -139,7 +177,8 @@ def _shards(listing: Path) -> list[Path]:
     return files
 
 
-def _read_weights(folder: Path) -> dict[str, Tensor]:
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return all weights of a folder by their names in the files, heads included."""
     weights: dict[str, Tensor] = {}
     for file in weight_files(folder):
         read: Callable[[Path], dict[str, Tensor]]

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Pass, Term
-from palbert.objectives.balance import Balance, Fixed
+from palbert.objectives.balance import Balance
 from palbert.objectives.distillation import Distillation
+from palbert.objectives.objective import Objective
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -19,17 +20,16 @@ from palbert.objectives.supervised import Supervised
 from palbert.objectives.supervised_simcse import SupervisedSimCSE
 
 
-class Objectives(nn.Module):
+class Objectives(Objective):
     """The supervised losses, terms added to them, and the balance between the tasks.
 
     A module, because terms and balance may have parameters and state; the model is not one of its parts.
     """
 
     def __init__(self, supervised: Supervised, terms: Iterable[Term] = (), *, balance: Balance | None = None) -> None:
-        super().__init__()
+        super().__init__(balance=balance)
         self.supervised = supervised
         self._terms = nn.ModuleList(terms)
-        self.balance = Fixed({}) if balance is None else balance
 
     @property
     def terms(self) -> Sequence[Term]:
@@ -44,7 +44,7 @@ class Objectives(nn.Module):
 
     def after_step(self, model: MultiTaskModel, losses: Mapping[str, Tensor]) -> None:
         """Let every term follow the weights, and the balance the step's losses, after a step of the optimizer."""
-        self.balance.after_step(losses)
+        super().after_step(model, losses)
         for term in self.terms:
             term.after_step(model)
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from palbert.errors import RecipeError, did_you_mean
 from palbert.recipe.explain import explain
 from palbert.recipe.schema import Recipe
+from palbert.recipe.sections import PretrainingSection
 from palbert.tasks.catalog import CATALOG, COURSE_FILES, EXTRA_SETS, HUB_SOURCES, SAMPLES
 from palbert.tasks.sources import Sources
 from palbert.tasks.spec import Task
@@ -89,6 +90,19 @@ def make_recipe(
     return recipe
 
 
+def with_texts(recipe: Recipe, files: Sequence[str | Path]) -> Recipe:
+    """Return a recipe with a pretraining section that has these plain text files too, relative to where the user is."""
+    section = recipe.pretraining or PretrainingSection()
+    added = tuple(str((Path.cwd() / Path(file).expanduser()).resolve()) for file in files)
+    recipe = recipe.model_copy(
+        update={"pretraining": section.model_copy(update={"text": tuple(dict.fromkeys(section.text + added))})}
+    )
+    problems = _text_problems(recipe)
+    if problems:
+        raise RecipeError("\n".join(problems))
+    return recipe
+
+
 def dump_recipe(recipe: Recipe) -> str:
     """Write a recipe with all its defaults as TOML that gives the same recipe when read."""
     return tomli_w.dumps(_plain(recipe.model_dump(exclude_none=True)))
@@ -115,6 +129,9 @@ def _set(values: dict[str, Any], override: str) -> None:
         value = _with_absolute_folders({key: value}, Path.cwd())[key]
     elif key == "encoder.name":
         value = _with_absolute_folders({"encoder": value}, Path.cwd())["encoder"]
+    elif key == "pretraining.text":
+        files = value if isinstance(value, list) else [value]
+        value = [str(Path.cwd() / _expand(file)) if isinstance(file, str) else file for file in files]
     *parents, last = key.strip().split(".")
     place = values
     for parent in parents:
@@ -218,13 +235,17 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     """Make every file name absolute, so that the recipe can be read again from anywhere."""
     start = folder  # of runs; data has a folder of its own
     data = recipe.data
-    if data == "samples":
-        folder = SAMPLES_FOLDER
-    elif data is not None and data != "hub":
+    if data is not None and data not in ("samples", "hub"):
         folder = Path(data)
+    rows = SAMPLES_FOLDER if data == "samples" else folder
 
     def absolute(path: str) -> str:
-        return path if path.startswith("hf:") else str((folder / _expand(path)).resolve())
+        return path if path.startswith("hf:") else str((rows / _expand(path)).resolve())
+
+    section = recipe.pretraining
+    if section:  # the samples have no plain text: it lies beside the recipe
+        text = tuple(str((folder / _expand(path)).resolve()) for path in section.text)
+        section = section.model_copy(update={"text": text})
 
     def found(sources: Sources) -> Sources:
         return tuple(source.model_copy(update={"path": absolute(source.path)}) for source in sources)
@@ -235,7 +256,7 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
         splits = {split: found(getattr(task, split)) for split in SPLITS}
         teachers = tuple(str((start / _expand(run)).resolve()) for run in task.teachers)
         tasks[name] = task.model_copy(update={**splits, "extra": extra, "teachers": teachers})
-    return recipe.model_copy(update={"tasks": tasks})
+    return recipe.model_copy(update={"tasks": tasks, "pretraining": section})
 
 
 def _missing_files(recipe: Recipe) -> list[str]:
@@ -252,6 +273,16 @@ def _missing_files(recipe: Recipe) -> list[str]:
                 for source in sources
                 if not source.path.startswith("hf:") and not Path(source.path).is_file()
             ]
+    return problems + _text_problems(recipe)
+
+
+def _text_problems(recipe: Recipe) -> list[str]:
+    problems = []
+    for path in recipe.pretraining.text if recipe.pretraining else ():
+        if not Path(path).is_file():
+            problems.append(f"pretraining.text: no such file: {path}")
+        elif Path(path).suffix.lower() != ".txt":
+            problems.append(f"pretraining.text: expected .txt files, one text a line, found {path}")
     return problems
 
 

@@ -43,6 +43,11 @@ class RunFolder:
         """TensorBoard's files."""
         return self.path / "tensorboard"
 
+    @property
+    def pretrained(self) -> Path:
+        """The encoder that the run's own pretraining gave, where it has one: a run folder of its own."""
+        return self.path / "pretrained"
+
     def report(self, suffix: str, *, split: str = "dev") -> Path:
         """report.json or report.html; of another split than dev: report-<split>.json."""
         return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
@@ -52,12 +57,18 @@ class RunFolder:
         """Whether a run is here."""
         return self.recipe.is_file() or self.metrics.is_file()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        recover_folder(self.checkpoints / "last")
+        return (self.checkpoints / "last").exists()
+
     def check_free(self, *, resume: bool, force: bool) -> None:
         """Refuse to write over a run, or over anything else."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         if resume:
-            if not (self.checkpoints / "last").exists() and not self._recover():
+            if not self.has_begun and not self.pretrained.is_dir():
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",
@@ -73,10 +84,11 @@ class RunFolder:
                 hint="Give another folder with --out.",
             )
 
-    def clear(self) -> None:
+    def clear(self, *, keep_pretrained: bool = False) -> None:
         """Start afresh: remove the files of a former run, and only those, and make the folder."""
+        pretrained = [] if keep_pretrained else [self.pretrained]
         with disk_errors(self.path):
-            for folder in (self.predictions, self.checkpoints, self.tensorboard):
+            for folder in (self.predictions, self.checkpoints, self.tensorboard, *pretrained):
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
@@ -107,8 +119,3 @@ class RunFolder:
             f"{self.path}: no checkpoint '{name}'." if name else f"{self.path}: holds no checkpoint.",
             hint=f"There are: {', '.join(there)}." if there else "Give the folder of a run.",
         )
-
-    def _recover(self) -> bool:
-        if self.checkpoints.is_dir():
-            recover_folder(self.checkpoints / "last")
-        return (self.checkpoints / "last").exists()

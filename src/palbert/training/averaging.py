@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from palbert.model.multitask import MultiTaskModel
 from palbert.training.options import check_number
 
 
 class NoAverage:
     """No average: the model under training is the one that is evaluated and kept. Averages derive from it."""
 
-    def __init__(self, model: MultiTaskModel) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.trained = model
 
     @property
-    def model(self) -> MultiTaskModel:
+    def model(self) -> nn.Module:
         """The model to evaluate and to keep."""
         return self.trained
 
@@ -44,14 +42,14 @@ class _Averaged(NoAverage):
     are: their average is their value, to the bit.
     """
 
-    def __init__(self, model: MultiTaskModel, formula: Callable[..., None]) -> None:
+    def __init__(self, model: nn.Module, formula: Callable[..., None]) -> None:
         super().__init__(model)
         self.average = AveragedModel(model, multi_avg_fn=formula)
 
     @property
-    def model(self) -> MultiTaskModel:
+    def model(self) -> nn.Module:
         """The averaged model, as soon as there is one."""
-        return cast(MultiTaskModel, self.average.module) if self.average.n_averaged else self.trained
+        return self.average.module if self.average.n_averaged else self.trained
 
     def update(self, step: int, total: int) -> None:
         """Take the weights into the average."""
@@ -80,7 +78,7 @@ class EMA(_Averaged):
         decay: d; the average looks back over about 1 / (1 − d) steps.
     """
 
-    def __init__(self, model: MultiTaskModel, *, decay: float = 0.999) -> None:
+    def __init__(self, model: nn.Module, *, decay: float = 0.999) -> None:
         check_number("decay", decay, least=0, below=1)
         super().__init__(model, get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
 
@@ -97,7 +95,7 @@ class SWA(_Averaged):
         start: The share of the run, or phase, after which the mean begins; before it, there is no average.
     """
 
-    def __init__(self, model: MultiTaskModel, *, start: float = 0.5) -> None:
+    def __init__(self, model: nn.Module, *, start: float = 0.5) -> None:
         self.start = check_number("start", start, least=0, below=1)
         super().__init__(model, get_swa_multi_avg_fn())  # type: ignore[no-untyped-call]
 

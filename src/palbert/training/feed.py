@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from palbert.batch import PackedBatch
 from palbert.data.collate import Portion, collate
-from palbert.data.dataset import Dataset
+from palbert.data.ragged import Ragged
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template
+
+
+class Rows(Protocol):
+    """What a feed needs of a data set."""
+
+    @property
+    def tokens(self) -> tuple[Ragged, ...]:
+        """Token ids of each text column, without special tokens."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The labels of all rows, if there are any."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +36,7 @@ class SetFeed:
     """Where one set's batches come from."""
 
     task: str
-    dataset: Dataset
+    dataset: Rows
     stream: Stream
     max_length: int
     siamese: bool

@@ -82,8 +82,7 @@ class MetricsLog(Hook):
         self.drawn.clear()
         self.write({"kind": "epoch", "epoch": epoch, "step": evaluation.step, "planned": planned, "drawn": drawn})
         self.write_evaluation(evaluation)
-        main = ", ".join(f"{task} {next(iter(scores.values())):.3f}" for task, scores in evaluation.tasks.items())
-        log.info("epoch %d/%d: overall %.4f (%s)", epoch, trainer.sampler.epochs, evaluation.overall, main)
+        log.info("epoch %d/%d: %s", epoch, trainer.sampler.epochs, evaluation)
         self.clock = time.perf_counter()  # evaluation does not count as training time
 
     def on_stop(self, trainer: Trainer) -> None:

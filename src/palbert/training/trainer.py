@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
-from palbert.model.multitask import MultiTaskModel
-from palbert.objectives.objectives import Objectives
+from palbert.objectives.objective import Objective
 from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
@@ -58,6 +57,10 @@ class Evaluation:
     overall: float
     tasks: Scores
 
+    def __str__(self) -> str:
+        main = ", ".join(f"{task} {next(iter(scores.values())):.3f}" for task, scores in self.tasks.items())
+        return f"overall {self.overall:.4f} ({main})"
+
 
 class Hook:
     """Observe a run; every method may be left out."""
@@ -81,7 +84,7 @@ class Hook:
 class Evaluate(Protocol):
     """Score a model: the one under training, or its average."""
 
-    def __call__(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+    def __call__(self, model: Any, *, epoch: int, step: int) -> Evaluation:
         """Return the scores of all tasks on dev."""
         ...
 
@@ -95,11 +98,11 @@ class Trainer:
 
     def __init__(
         self,
-        model: MultiTaskModel,
+        model: nn.Module,
         *,
         sampler: Sampler,
         feed: Feed,
-        objective: Objectives,
+        objective: Objective,
         gradients: GradientMethod,
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,

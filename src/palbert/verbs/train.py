@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import platform
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy
-import tokenizers
-import torch
 
 from palbert import __version__
 from palbert.build import (
@@ -34,11 +26,10 @@ from palbert.build import (
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.pretrained import resolve_encoder, weights_sha256
+from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import dump_recipe, load_recipe
-from palbert.recipe.schema import Provenance, Recipe
+from palbert.recipe.schema import Recipe
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state, seed_everything
@@ -50,10 +41,19 @@ from palbert.training.checkpoint import (
     restore_objective,
     restore_optimizer,
 )
-from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
+from palbert.training.hooks import Checkpoints, MetricsLog
 from palbert.training.samplers import Consecutive
 from palbert.training.trainer import Evaluation, Position, Trainer
 from palbert.verbs.evaluate import evaluate
+from palbert.verbs.pretrain import pretrain_first
+from palbert.verbs.running import (
+    compare_provenance,
+    provenance_of,
+    refuse_another_recipe,
+    refuse_own_encoder,
+    stop_on_interrupt,
+    tensorboard_writers,
+)
 
 log = logging.getLogger(__name__)
 
@@ -99,24 +99,32 @@ class _Run:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         machine = Machine.for_recipe(recipe)
         encoder_folder = resolve_encoder(recipe.encoder.name)
+        refuse_own_encoder(folder, encoder_folder)
         self.folder = folder
-        self.resume = resume
+        self.resume = resume and folder.has_begun
+        self.keep_pretrained = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
         check_lengths(recipe.sets, self.tokenizer)
         data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
-        provenance = _provenance(encoder_folder, data, teachers_sha256(recipe))
-        _compare_provenance(recipe.provenance, provenance)
+        files = [dataset.files for datasets in data.values() for dataset in datasets.values()]
+        hashes = {file: value for each in files for file, value in each.items()}
+        provenance = provenance_of(encoder_folder, hashes, teachers_sha256(recipe))
+        compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
+        self.machine, self.data = machine, data
+        self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
+        self._build(encoder_folder)
+
+    def _build(self, encoder_folder: Path) -> None:
+        """Make the model and its trainers from an encoder."""
+        recipe, machine = self.recipe, self.machine
         seed_everything(recipe.seed)
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
-        self.machine = machine
-        self.data = data
-        self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
+        rows = {name: len(dataset) for name, dataset in self.data["train"].items()}
         self.stages = recipe.stages
-        rows = {name: len(dataset) for name, dataset in data["train"].items()}
         self.sampler = Consecutive(
             [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
         )
@@ -145,7 +153,7 @@ class _Run:
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
         best = self._restore() if self.resume else self._start()
-        writers = _tensorboard(self.recipe, self.folder)
+        writers = tensorboard_writers(self.recipe, self.folder)
         metrics = MetricsLog(self.folder.metrics, every=self.recipe.training.log_every, writers=writers)
         checkpoints = Checkpoints(
             self.folder.checkpoints,
@@ -159,7 +167,7 @@ class _Run:
             metrics.write_evaluation(self.trainer.evaluate(self.model, epoch=0, step=0))
         while True:
             self.trainer.hooks = [metrics, checkpoints]
-            with _stop_on_interrupt(self.trainer):
+            with stop_on_interrupt(self.trainer):
                 if not self.trainer.fit():
                     return False
             position = self.trainer.position
@@ -181,13 +189,17 @@ class _Run:
         log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 
     def _start(self) -> dict[str, float]:
-        self.folder.clear()
+        if self.keep_pretrained:  # resumed before the tasks had their first checkpoint
+            refuse_another_recipe(self.folder.recipe, self.recipe)
+        self.folder.clear(keep_pretrained=self.keep_pretrained)
         write_text(self.folder.recipe, dump_recipe(self.recipe))
+        if self.recipe.pretraining:
+            self._build(pretrain_first(self.recipe, self.folder))
         return {}
 
     def _restore(self) -> dict[str, float]:
         """Put weights, optimizer, generators and position back; return the best scores so far."""
-        _refuse_another_recipe(self.folder.recipe, self.recipe)
+        refuse_another_recipe(self.folder.recipe, self.recipe)
         last = self.folder.checkpoint("last")
         read_description(last)
         state = read_state(last)
@@ -234,92 +246,3 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
             details += [lacking] if dataset.unpaired else []
             log.info("%s %s: %s", name, split, ", ".join(details))
-
-
-def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]], teachers: dict[str, str]) -> Provenance:
-    versions = {
-        "palbert": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "tokenizers": tokenizers.__version__,
-    }
-    hashes = {
-        file: sha256
-        for datasets in data.values()
-        for dataset in datasets.values()
-        for file, sha256 in dataset.files.items()
-    }
-    return Provenance(
-        versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes, teachers_sha256=teachers
-    )
-
-
-def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
-    """Say when a recipe that was run before meets other data or another encoder."""
-    if former is None:
-        return
-    if former.encoder_sha256 and former.encoder_sha256 != present.encoder_sha256:
-        log.warning("The encoder's weights are not those that the recipe was run with before.")
-    for file, sha256 in present.data_sha256.items():
-        if former.data_sha256.get(file, sha256) != sha256:
-            log.warning("%s has changed since the recipe was run before.", file)
-    for run, sha256 in present.teachers_sha256.items():
-        if former.teachers_sha256.get(run, sha256) != sha256:
-            log.warning("The teacher %s is not the one that the recipe was run with before.", run)
-
-
-def _refuse_another_recipe(path: Path, recipe: Recipe) -> None:
-    """Refuse to resume with other settings than the run began with."""
-    former, present = _flat(load_recipe(path)), _flat(recipe)
-    differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
-    if differing:
-        raise RecipeError(
-            f"{path.parent}: cannot resume with other settings than the run began with: {', '.join(differing)}.",
-            hint="Resume with the run's own recipe.toml, or train into another folder with --out.",
-        )
-
-
-def _flat(recipe: Recipe) -> dict[str, str]:
-    """Return every setting that changes the result, by its place."""
-    flat: dict[str, str] = {}
-
-    def walk(place: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                walk(f"{place}.{key}" if place else key, item)
-        else:
-            flat[place] = json.dumps(value)
-
-    walk("", recipe.model_dump(mode="json", exclude={"provenance": {"versions"}, "run": True, "data": True}))
-    return flat
-
-
-def _tensorboard(recipe: Recipe, folder: RunFolder) -> list[Any]:
-    if not recipe.run.tensorboard:
-        return []
-    try:
-        return [TensorBoard(folder.tensorboard)]
-    except ImportError:
-        log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
-        return []
-
-
-@contextmanager
-def _stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
-
-    def stop(signum: int, frame: Any) -> None:
-        log.warning("stopping after this step; press Ctrl-C again to stop at once")
-        trainer.stopping = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    try:
-        former = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not in the main thread: the caller has its own way to stop
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)

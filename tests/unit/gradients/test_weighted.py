@@ -24,6 +24,7 @@ from palbert.gradients.weighted import Weighted
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
+from palbert.training.trainer import Trainer
 from palbert.verbs import train as verb
 
 aggregation = pytest.importorskip("torchjd.aggregation")
@@ -394,14 +395,14 @@ def test_a_run_stopped_and_resumed_is_the_same_run_with_pcgrad(
 ) -> None:
     values["training"] |= {"gradients": {"name": "pcgrad", "memory": memory}, "log_every": 4}
     whole, stopped = train(values, tmp_path / "whole"), tmp_path / "stopped"
-    original = verb.Trainer.step
+    original = Trainer.step
 
     def step(self: Any, batches: Any) -> Any:
         self.stopping = self.position.step == 6
         return original(self, batches)
 
     with monkeypatch.context() as patch:
-        patch.setattr(verb.Trainer, "step", step)
+        patch.setattr(Trainer, "step", step)
         with pytest.raises(KeyboardInterrupt):
             train(values, stopped)
     train(values, stopped, resume=True)

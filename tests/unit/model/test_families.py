@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder, EncoderConfig
-from palbert.model.families import FAMILIES, checkpoint_names, convert, plain_names, read_config
+from palbert.model.families import FAMILIES, checkpoint_names, convert, export, plain_names, read_config
 
 SETTINGS = {
     "vocab_size": 30,
@@ -59,6 +59,15 @@ def test_weights_come_back_as_they_were_written(family: str, prefixed: bool) -> 
     assert state.keys() == encoder.state_dict().keys()
     for name, tensor in encoder.state_dict().items():
         assert torch.equal(state[name], tensor)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_exported_is_a_checkpoint_with_the_familys_prefix(family: str) -> None:
+    encoder = Encoder(config_of(family))
+    exported = export(encoder)
+    assert all(name.startswith(FAMILIES[family].prefix) for name in exported)
+    state = load(encoder, exported)
+    assert all(torch.equal(state[name], tensor) for name, tensor in encoder.state_dict().items())
 
 
 def test_half_precision_weights_become_float32() -> None:

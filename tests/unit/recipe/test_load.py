@@ -373,3 +373,38 @@ def test_a_folder_with_a_dollar_sign_is_a_folder(own_data: Path) -> None:
     own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "dev.csv"}
     recipe = make_recipe({"data": str(odd), "tasks": {"own": own}})
     assert recipe.tasks["own"].dev[0].path == str(odd / "dev.csv")
+
+
+def test_plain_text_starts_at_the_data_folder_or_beside_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    for folder in (tmp_path, tmp_path / "rows"):
+        (folder / "mine.txt").write_text("a text")
+    files = 'train = "mine.csv"\ndev = "mine.csv"\nkind = "single"\ntarget = "binary"\ntext = "text"\n'
+    (tmp_path / "rows" / "mine.csv").write_text("text,label\na,1\n")
+    own = f'data = "rows"\n[pretraining]\ntext = "mine.txt"\n[tasks.mine]\n{files}'
+    samples = 'data = "samples"\ntasks = ["sst"]\n[pretraining]\ntext = ["mine.txt"]\n'
+    for text, expected in [(own, tmp_path / "rows"), (samples, tmp_path)]:
+        recipe = load_recipe(write(tmp_path, text))
+        assert recipe.pretraining and recipe.pretraining.text == (str(expected / "mine.txt"),)
+        (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")
+        assert load_recipe(tmp_path / "again.toml") == recipe
+
+
+def test_plain_text_given_by_hand_starts_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "mine.txt").write_text("a text")
+    path = write(tmp_path, 'data = "samples"\ntasks = ["sst"]\n')
+    monkeypatch.chdir(tmp_path / "here")
+    for override in ("pretraining.text=mine.txt", "pretraining.text=['mine.txt']"):
+        recipe = load_recipe(path, overrides=[override])
+        assert recipe.pretraining and recipe.pretraining.text == (str(tmp_path / "here" / "mine.txt"),)
+
+
+def test_plain_text_that_is_not_there_or_of_another_kind_is_refused_with_all_else(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("# a text")
+    values = {"data": "samples", "tasks": {"sst": {"dev": "none.tsv"}}}
+    with pytest.raises(RecipeError) as caught:
+        make_recipe({**values, "pretraining": {"text": ["none.txt", "mine.md"]}}, folder=tmp_path)
+    assert len(caught.value.message.splitlines()) == 3
+    assert f"recipe: pretraining.text: no such file: {tmp_path / 'none.txt'}" in caught.value.message
+    assert f"expected .txt files, one text a line, found {tmp_path / 'mine.md'}" in caught.value.message

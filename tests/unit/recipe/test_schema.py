@@ -19,14 +19,8 @@ from palbert.objectives.balance import BALANCES
 from palbert.objectives.objectives import OBJECTIVES
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
-from palbert.recipe.schema import (
-    EncoderSection,
-    OptimizerSection,
-    Provenance,
-    Recipe,
-    RunSection,
-    TrainingSection,
-)
+from palbert.recipe.schema import Recipe
+from palbert.recipe.sections import EncoderSection, OptimizerSection, Provenance, RunSection, TrainingSection
 from palbert.tasks.choices import Component, Target
 from palbert.tasks.sources import Source
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task

@@ -115,3 +115,20 @@ def test_reports_of_other_splits_have_names_of_their_own(tmp_path: Path) -> None
     folder = RunFolder(tmp_path)
     assert folder.report("json").name == "report.json"
     assert folder.report("html", split="test").name == "report-test.html"
+
+
+def test_a_new_start_removes_the_pretrained_encoder_unless_it_is_to_be_kept(run: RunFolder) -> None:
+    run.pretrained.mkdir()
+    run.clear(keep_pretrained=True)
+    assert run.pretrained.is_dir() and not run.checkpoints.exists()
+    run.clear()
+    assert not run.pretrained.exists()
+
+
+def test_a_run_that_has_only_pretrained_so_far_can_be_resumed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with pytest.raises(RunFolderError, match="nothing to resume"):
+        folder.check_free(resume=True, force=False)
+    folder.pretrained.mkdir()
+    folder.check_free(resume=True, force=False)
+    assert not folder.has_begun

@@ -1,0 +1,112 @@
+"""The further pretraining of a recipe: its texts and its trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palbert.build.data import load_datasets
+from palbert.build.machine import Machine
+from palbert.build.named import make
+from palbert.data.corpus import Corpus, split_corpus
+from palbert.data.readers import read_lines
+from palbert.data.streams import Stream
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError
+from palbert.gradients.sum import Sum
+from palbert.model.encoder import EncoderConfig
+from palbert.model.masked import MaskedModel
+from palbert.objectives.mlm import MLM, Masking
+from palbert.recipe.schema import Recipe
+from palbert.recipe.sections import PretrainingSection
+from palbert.runtime.files import sha256
+from palbert.training.averaging import NoAverage
+from palbert.training.feed import Feed, SetFeed
+from palbert.training.held_out import HeldOut
+from palbert.training.optimizer import make_optimizer
+from palbert.training.samplers import SAMPLERS
+from palbert.training.schedule import SCHEDULES
+from palbert.training.trainer import Trainer
+
+NAME = "mlm"
+"""What the losses of further pretraining are called in metrics.jsonl."""
+
+
+def check_pretraining(section: PretrainingSection, tokenizer: TextTokenizer, config: EncoderConfig) -> None:
+    """Refuse lengths that do not fit the encoder, and encoders that know no hidden words, before data is read."""
+    tokenizer.mask_id()
+    least, most = tokenizer.template.single + 1, config.max_length
+    if not least <= section.max_length <= most:
+        raise RecipeError(
+            f"pretraining.max_length: expected {least} to {most} tokens for this encoder, found {section.max_length}."
+        )
+
+
+def load_corpus(
+    recipe: Recipe, section: PretrainingSection, tokenizer: TextTokenizer
+) -> tuple[Corpus, Corpus, dict[str, str]]:
+    """Return the texts to train on, the held-out ones, and the hash of each file that they come from."""
+    datasets = load_datasets(recipe, "train", tokenizer).values()
+    columns = [column for dataset in datasets for column in dataset.tokens]
+    columns += [tokenizer(read_lines(file)) for file in section.text]
+    files = {file: value for dataset in datasets for file, value in dataset.files.items()}
+    files |= {file: sha256(Path(file)) for file in section.text}
+    train, held_out = split_corpus(
+        columns, room=section.max_length - tokenizer.template.single, held_out=section.held_out, seed=recipe.seed
+    )
+    return train, held_out, files
+
+
+def build_pretrainer(
+    recipe: Recipe,
+    section: PretrainingSection,
+    model: MaskedModel,
+    *,
+    tokenizer: TextTokenizer,
+    machine: Machine,
+    train: Corpus,
+    held_out: Corpus,
+) -> Trainer:
+    """Put a trainer of masked words together, without hooks."""
+    config, rates = model.encoder.config, recipe.optimizer
+    masking = Masking(
+        share=section.mask,
+        mask_id=tokenizer.mask_id(),
+        ordinary_ids=tokenizer.ordinary_ids(),
+        vocabulary_size=config.vocabulary_size,
+    )
+    objective = MLM(masking, name=NAME).to(machine.device)
+    stream = Stream(NAME, rows=len(train), batch_size=section.batch_size, seed=recipe.seed)
+    feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
+    return Trainer(
+        model,
+        sampler=SAMPLERS["sequential"](
+            {NAME: len(train)},
+            batch_sizes={NAME: section.batch_size},
+            epochs=section.epochs,
+            steps=section.steps_per_epoch,
+            seed=recipe.seed,
+        ),
+        feed=Feed({NAME: feed}, template=tokenizer.template, device=machine.device),
+        objective=objective,
+        gradients=Sum({NAME: 1.0}),
+        optimizer=make_optimizer(
+            model.roles(),
+            learning_rates=dict.fromkeys(("encoder", "heads"), section.learning_rate),
+            weight_decay=rates.weight_decay,
+            betas=rates.betas,
+            epsilon=rates.epsilon,
+        ),
+        schedule=make(SCHEDULES, section.schedule, "pretraining.schedule"),
+        clip=recipe.training.clip,
+        arithmetic=machine.arithmetic,
+        average=NoAverage(model),
+        evaluate=HeldOut(
+            objective,
+            held_out,
+            template=tokenizer.template,
+            max_length=section.max_length,
+            device=machine.device,
+            arithmetic=machine.arithmetic,
+            seed=recipe.seed,
+        ),
+    )

@@ -1,0 +1,82 @@
+"""Corpus: many texts without labels, each once, some of them held out; long ones are cut into pieces."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.data.ragged import Ragged, offsets_of, ranges
+from palbert.errors import DataError
+
+FEWEST_HELD_OUT = 50
+"""Texts that are held out at least, where that is no more than a fifth of them."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pieces of texts, as token ids without special tokens."""
+
+    tokens: tuple[Ragged]
+    """One column; a piece is never longer than the room between the special tokens."""
+    texts: int
+    """Different texts that the pieces come from."""
+    labels: None = None
+    """Nothing: text is its own label."""
+
+    def __len__(self) -> int:
+        return len(self.tokens[0])
+
+
+def split_corpus(columns: Iterable[Ragged], *, room: int, held_out: float, seed: int) -> tuple[Corpus, Corpus]:
+    """Return a corpus to train on and one to evaluate on.
+
+    A text that comes twice, in one column or in two, is used once; no text is in both parts.
+
+    Args:
+        columns: Token ids of texts, without special tokens.
+        room: Tokens of the longest piece.
+        held_out: The share of the texts to evaluate on.
+        seed: Draws those texts.
+
+    Raises:
+        DataError: There are not two different texts.
+    """
+    texts = _distinct(Ragged.concatenate(columns))
+    if len(texts) < 2:
+        raise DataError(
+            f"Expected two different texts at least, one to train on and one to hold out, found {len(texts)}.",
+            hint="Give more text, with --text FILE or in the tasks' training files.",
+        )
+    fewest = max(1, min(FEWEST_HELD_OUT, len(texts) // 5))
+    count = min(max(round(held_out * len(texts)), fewest), len(texts) - 1)
+    order = np.random.default_rng([seed, zlib.crc32(b"held out")]).permutation(len(texts))
+    train, evaluation = np.sort(order[count:]), np.sort(order[:count])
+    return (
+        Corpus((_pieces(_take(texts, train), room),), len(train)),
+        Corpus((_pieces(_take(texts, evaluation), room),), len(evaluation)),
+    )
+
+
+def _distinct(texts: Ragged) -> Ragged:
+    """Keep the first of equal texts, and none that is empty."""
+    first: dict[bytes, int] = {}
+    for row, length in enumerate(texts.lengths):
+        if length:
+            first.setdefault(texts[row].tobytes(), row)
+    return _take(texts, np.fromiter(first.values(), dtype=np.int64, count=len(first)))
+
+
+def _take(texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
+    lengths = texts.lengths[rows]
+    return Ragged(texts.values[ranges(texts.offsets[rows], lengths)], offsets_of(lengths))
+
+
+def _pieces(texts: Ragged, room: int) -> Ragged:
+    """Cut each text after every `room` tokens: the values stay, there are only more rows."""
+    counts = -(-texts.lengths // room)
+    starts = np.repeat(texts.offsets[:-1], counts) + room * ranges(np.zeros_like(counts), counts)
+    return Ragged(texts.values, np.append(starts, texts.offsets[-1]))

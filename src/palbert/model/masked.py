@@ -1,0 +1,122 @@
+"""MaskedModel: an encoder with the head that names masked words, as BERT and its relatives were pretrained."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from palbert.batch import PackedBatch
+from palbert.errors import EncoderError
+from palbert.model.encoder import ACTIVATIONS, Encoder, EncoderConfig
+from palbert.model.families import FAMILIES, export, todays_name
+from palbert.model.pretrained import load_encoder, read_settings, read_weights, save_folder
+
+log = logging.getLogger(__name__)
+
+
+class MaskedHead(nn.Module):
+    """Dense layer, activation, LayerNorm, then a score for every word: the word embeddings, and a bias.
+
+    The dense layer goes to the width of the embedding tables, so that they can be the decoder.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[FAMILIES[config.family].masked_activation or config.activation]
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_epsilon)
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary_size))
+        nn.init.normal_(self.dense.weight, std=config.initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """Map (n, hidden) to scores, (n, vocabulary), by the table of words, (vocabulary, embedding_size)."""
+        return F.linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
+
+
+class MaskedModel(nn.Module):
+    """An encoder and its masked-word head; the decoder is the table of word embeddings itself."""
+
+    def __init__(self, encoder: Encoder, head: MaskedHead) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, batch: PackedBatch, places: Tensor) -> Tensor:
+        """Return the scores of all words at some places of a batch, (places, vocabulary), in float32."""
+        hidden = self.encoder(batch)[places]  # the vocabulary is large: only what is asked for is projected
+        scores: Tensor = self.head(hidden, self.encoder.embeddings.word.weight)
+        return scores.float()
+
+    def roles(self) -> Iterator[tuple[str, nn.Module]]:
+        """Name the parts that may have learning rates of their own."""
+        yield "encoder", self.encoder
+        yield "heads", self.head
+
+
+def load_masked(folder: Path, *, dropout: float | None = None, attention_dropout: float | None = None) -> MaskedModel:
+    """Load an encoder and its masked-word head from a folder; the head is new where the folder has none.
+
+    Args:
+        folder: As `load_encoder` takes it.
+        dropout: In place of the dropout in config.json.
+        attention_dropout: In place of the attention dropout in config.json.
+
+    Raises:
+        EncoderError: The encoder cannot be loaded, its head is incomplete, or its decoder is a table of its own.
+    """
+    encoder = load_encoder(folder, dropout=dropout, attention_dropout=attention_dropout)
+    if read_settings(folder).get("tie_word_embeddings") is False:
+        raise EncoderError(
+            f"{folder}: expected a decoder tied to the word embeddings, found tie_word_embeddings = false.",
+            hint="palbert pretrains encoders whose output words are their input words.",
+        )
+    head = MaskedHead(encoder.config)
+    state = _head_state(encoder.config.family, read_weights(folder), head, where=str(folder))
+    if state is None:
+        log.info("%s has no masked-word head: a new one is trained along", folder)
+    else:
+        head.load_state_dict(state)
+    return MaskedModel(encoder, head)
+
+
+def save_masked(model: MaskedModel, folder: Path, *, source: Path) -> None:
+    """Write an encoder with its head as a folder that `load_encoder`, `load_masked` and transformers load."""
+    names = _head_names(model.encoder.config.family, model.head)
+    head = {names[ours]: tensor for ours, tensor in model.head.state_dict().items()}
+    save_folder(folder, {**export(model.encoder), **head}, source=source)
+
+
+def _head_names(family: str, head: MaskedHead) -> dict[str, str]:
+    """Return the checkpoint's name for each parameter of a head."""
+    theirs = FAMILIES[family].masked_head
+    names = {}
+    for ours in head.state_dict():
+        module, dot, last = ours.rpartition(".")
+        names[ours] = f"{theirs[module]}.{last}" if dot else theirs[last]
+    return names
+
+
+def _head_state(
+    family: str, weights: Mapping[str, Tensor], head: MaskedHead, *, where: str
+) -> dict[str, Tensor] | None:
+    """Return the state of a checkpoint's head, or None where it has none."""
+    found = {todays_name(name): tensor for name, tensor in weights.items()}
+    names, state = _head_names(family, head), head.state_dict()
+    missing = [name for name in names.values() if name not in found]
+    if len(missing) == len(names):
+        return None
+    differing = [
+        f"{name} is {tuple(found[name].shape)} and not {tuple(state[ours].shape)}"
+        for ours, name in names.items()
+        if name in found and found[name].shape != state[ours].shape
+    ]
+    if missing or differing:
+        said = "; ".join([f"missing: {', '.join(missing)}"] * bool(missing) + differing)
+        raise EncoderError(f"{where}: expected the masked-word head of a {family} checkpoint. {said}.")
+    return {ours: found[name].float() for ours, name in names.items()}

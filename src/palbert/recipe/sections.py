@@ -1,0 +1,201 @@
+"""Sections of a recipe: frozen values with a docstring under every field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from palbert.tasks.choices import Component, component
+from palbert.tasks.sources import Value
+
+
+class AdapterSection(Component):
+    """Parts of the tasks' own inside the encoder: `"pal"`, or `{name = "pal", size = 204, heads = 12}`."""
+
+    per_task: bool = True
+    """One adapter for each task, or one that all tasks share."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks have one; all of them unless given."""
+
+
+class RelationSection(Component):
+    """A layer that related tasks share before their heads: `{name = "linear", tasks = ["quora", "sts"]}`."""
+
+    tasks: tuple[str, ...] = Field(min_length=2)
+    """The tasks that share it; all of one pair input."""
+
+
+class ObjectiveSection(Component):
+    """A term beside the supervised losses: `"smart"`, or `{name = "smart", weight = 0.02, tasks = ["sst"]}`."""
+
+    tasks: tuple[str, ...] = ()
+    """Which tasks have it; all of them unless given."""
+
+
+if TYPE_CHECKING:
+    RelationChoice = RelationSection
+    AdapterChoice = AdapterSection
+    SamplerChoice = Component
+    ScheduleChoice = Component
+    GradientsChoice = Component
+    BalanceChoice = Component
+    AverageChoice = Component
+    ObjectiveChoice = ObjectiveSection
+else:
+    RelationChoice = component("linear", "mlp", kind=RelationSection)
+    AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
+    SamplerChoice = component(
+        "adaptive-round-robin",
+        "annealed",
+        "mixed",
+        "proportional",
+        "round-robin",
+        "sequential",
+        "square-root",
+        "temperature",
+    )
+    ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
+    GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
+    AverageChoice = component("ema", "none", "swa")
+    BalanceChoice = component("fixed", "normalised", "uncertainty")
+    ObjectiveChoice = component(
+        "distillation", "proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection
+    )
+
+
+class EncoderSection(Value):
+    """The pretrained encoder that all tasks share."""
+
+    name: str = "minilm"
+    """A local folder in the Hugging Face layout, a Hub id, or "minilm"."""
+    frozen: bool = False
+    """Train the heads only."""
+    dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on hidden states; the checkpoint's own unless given."""
+    attention_dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on attention probabilities; the checkpoint's own unless given."""
+    mixout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the linear layers' inputs whose weights a training pass takes as pretrained; 0 is off."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class TrainingSection(Value):
+    """How long to train, on what, in which order."""
+
+    epochs: int = Field(default=3, ge=1)
+    """Stretches of training with an evaluation after each."""
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    """Optimizer steps per epoch; unless given, as many as the sampler needs for one pass."""
+    batch_size: int = Field(default=32, ge=1)
+    """Examples per step, for tasks that do not set their own."""
+    accumulation: int = Field(default=1, ge=1)
+    """Pieces each step's batch is cut into, to save memory; the update stays the same."""
+    sampler: SamplerChoice = Component(name="annealed")
+    """Which task the next batch comes from."""
+    gradients: GradientsChoice = Component(name="sum")
+    """How the tasks' gradients become one."""
+    balance: BalanceChoice = Component(name="fixed")
+    """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
+    trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
+    """Which parts are trained, the relational layer with the heads; all of them unless given."""
+    clip: float = Field(default=1.0, gt=0)
+    """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
+    average: AverageChoice = Component(name="none")
+    """Which weights are evaluated and kept: those under training (none), or their average, ema or swa."""
+    log_every: int = Field(default=10, ge=1)
+    """Steps between lines in metrics.jsonl."""
+    save_every: int = Field(default=1000, ge=1)
+    """Steps between `last` checkpoints; one is written after each epoch in any case."""
+
+
+class OptimizerSection(Value):
+    """AdamW and its rates."""
+
+    learning_rate: float = Field(default=3e-5, gt=0)
+    """Peak rate of the encoder, and of all that has no rate of its own."""
+    head_learning_rate: float | None = Field(default=None, gt=0)
+    """Peak rate of the heads."""
+    adapter_learning_rate: float | None = Field(default=None, gt=0)
+    """Peak rate of adapters."""
+    layer_decay: float = Field(default=1.0, gt=0, le=1)
+    """Factor on the encoder's rate from each layer to the one below; the embeddings have the lowest, 1 is off."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Decoupled weight decay; biases and norms have none."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the moving averages of gradient and squared gradient."""
+    epsilon: float = Field(default=1e-8, gt=0)
+    """Added to the denominator."""
+    schedule: ScheduleChoice = Component(name="constant")
+    """How the rates change over the run."""
+
+
+class PretrainingSection(Value):
+    """Masked-language-model training of the encoder on the tasks' own text and on plain text, before the tasks."""
+
+    text: tuple[str, ...] = ()
+    """Plain text files, .txt, one text a line, beside the texts of the tasks' training files."""
+    epochs: int = Field(default=1, ge=1)
+    """Stretches of training with a held-out loss after each."""
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    """Optimizer steps per epoch; unless given, as many as one pass over the texts takes."""
+    batch_size: int = Field(default=32, ge=1)
+    """Texts, or pieces of long ones, per step."""
+    max_length: int = Field(default=128, ge=3)
+    """Tokens per sequence, special tokens included; longer texts are cut into several."""
+    mask: float = Field(default=0.15, gt=0, lt=1)
+    """Share of the tokens that are asked for."""
+    learning_rate: float = Field(default=5e-5, gt=0)
+    """Peak rate of the encoder and of the head that names the words."""
+    schedule: ScheduleChoice = Component(name="stlr")
+    """How the rate changes over the steps."""
+    held_out: float = Field(default=0.02, gt=0, lt=1)
+    """Share of the texts that are not trained on; the loss on them is reported."""
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _accept_one_file(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class Phase(Value):
+    """A stretch of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
+
+    name: str = ""
+    """Shown in the log."""
+    tasks: tuple[str, ...] = ()
+    """Which tasks are trained; all of them unless given. All are evaluated."""
+    objectives: tuple[ObjectiveChoice, ...] | None = None
+    """Terms beside the supervised losses; the recipe's, for this phase's tasks, unless given."""
+    training: TrainingSection
+    """How long to train, on what, in which order; what is not said is as in the recipe's own section."""
+    optimizer: OptimizerSection
+    """AdamW, anew, and its rates; what is not said is as in the recipe's own section."""
+
+
+class RunSection(Value):
+    """Where and how exactly to compute."""
+
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
+    """auto, cpu, cuda, cuda:N or mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """fp32 or bf16 arithmetic; auto is bf16 on CUDA cards that have it, fp32 elsewhere."""
+    tensorboard: bool = True
+    """Write TensorBoard files beside metrics.jsonl, where tensorboard is installed."""
+
+
+class Provenance(Value):
+    """What a run was made from; palbert writes it, and compares when a recipe is run again."""
+
+    versions: dict[str, str] = Field(default_factory=dict)
+    """palbert, python, torch, numpy, tokenizers."""
+    encoder_sha256: str = ""
+    """Hash over the encoder's weight files."""
+    data_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each data file."""
+    teachers_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each teacher's weights."""

@@ -1,0 +1,70 @@
+"""HeldOut: the masked-word loss on texts that training never sees, always with the same words hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from palbert.data.collate import Portion, collate, sequence_lengths
+from palbert.data.corpus import Corpus
+from palbert.data.tokenizer import Template
+from palbert.evaluation.evaluator import TOKENS_PER_BATCH, by_length
+from palbert.model.masked import MaskedModel
+from palbert.objectives.mlm import MLM
+from palbert.runtime.progress import track
+from palbert.training.trainer import Evaluation
+
+SPARSER = 4
+"""A batch has a score for every word of the vocabulary at each hidden one, and so is smaller than others."""
+
+
+class MaskedEvaluation(Evaluation):
+    """The held-out loss; `overall` is the geometric mean of the probabilities of the hidden words, 1 / perplexity."""
+
+    def __str__(self) -> str:
+        [scores] = self.tasks.values()
+        return f"held-out loss {scores['loss']:.4f}, perplexity {scores['perplexity']:.2f}"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Score a model on held-out texts."""
+
+    objective: MLM
+    corpus: Corpus
+    template: Template
+    max_length: int
+    device: torch.device
+    arithmetic: Callable[[], AbstractContextManager[Any]]
+    seed: int
+    """Draws the hidden words, the same ones each time."""
+
+    def __call__(self, model: MaskedModel, *, epoch: int, step: int) -> Evaluation:
+        """Return loss and perplexity."""
+        loss = self._loss(model)
+        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700))}  # more would be too large for a float
+        tasks = {self.objective.name: scores}
+        return MaskedEvaluation(epoch=epoch, step=step, overall=math.exp(-loss), tasks=tasks)
+
+    def _loss(self, model: MaskedModel) -> float:
+        """Return the mean of −log p over all hidden words."""
+        tokens, name = self.corpus.tokens, self.objective.name
+        lengths, _ = sequence_lengths(tokens, self.template, max_length=self.max_length, siamese=False)
+        batches = by_length(lengths, TOKENS_PER_BATCH[self.device.type] // SPARSER)
+        generator = torch.Generator(self.device).manual_seed(self.seed)
+        losses = []
+        was_training = model.training
+        model.eval()
+        with torch.inference_mode():
+            for rows in track(batches, description="held-out texts", total=len(batches)):
+                batch = collate([Portion(name, tokens, rows, self.max_length)], self.template).to(self.device)
+                with self.arithmetic():
+                    losses.append(self.objective.of_words(model, batch, generator))
+        model.train(was_training)
+        words = torch.cat(losses).cpu().double()
+        return float(words.sum() / max(1, len(words)))

@@ -1,0 +1,126 @@
+"""Running: what training and further pretraining share — provenance, resuming, and stopping by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy
+import tokenizers
+import torch
+
+from palbert import __version__
+from palbert.errors import RecipeError, RunFolderError
+from palbert.model.pretrained import weights_sha256
+from palbert.recipe.load import load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.recipe.sections import Provenance
+from palbert.runtime.run_folder import RunFolder
+from palbert.training.hooks import TensorBoard
+from palbert.training.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+
+def provenance_of(encoder: Path, hashes: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> Provenance:
+    """Return what a run is made from: versions, and hashes of the encoder, the data files and the teachers."""
+    versions = {
+        "palbert": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+    }
+    return Provenance(
+        versions=versions,
+        encoder_sha256=weights_sha256(encoder),
+        data_sha256=dict(hashes),
+        teachers_sha256=dict(teachers or {}),
+    )
+
+
+def compare_provenance(former: Provenance | None, present: Provenance) -> None:
+    """Say when a recipe that was run before meets other data or another encoder."""
+    if former is None:
+        return
+    if former.encoder_sha256 and former.encoder_sha256 != present.encoder_sha256:
+        log.warning("The encoder's weights are not those that the recipe was run with before.")
+    for file, sha256 in present.data_sha256.items():
+        if former.data_sha256.get(file, sha256) != sha256:
+            log.warning("%s has changed since the recipe was run before.", file)
+    for run, sha256 in present.teachers_sha256.items():
+        if former.teachers_sha256.get(run, sha256) != sha256:
+            log.warning("The teacher %s is not the one that the recipe was run with before.", run)
+
+
+def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:
+    """Refuse to replace the very encoder that a run starts from."""
+    place, start = folder.path.resolve(), encoder.resolve()
+    if start == place or place in start.parents:
+        raise RunFolderError(
+            f"{folder.path}: holds the encoder that is to be trained, {encoder}.",
+            hint="Give another folder with --out.",
+        )
+
+
+def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
+    """Refuse to resume with other settings than the run began with."""
+    former, present = _flat(load_recipe(path)), _flat(recipe)
+    differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
+    if differing:
+        raise RecipeError(
+            f"{path.parent}: cannot resume with other settings than the run began with: {', '.join(differing)}.",
+            hint="Resume with the run's own recipe.toml, or train into another folder with --out.",
+        )
+
+
+def _flat(recipe: Recipe) -> dict[str, str]:
+    """Return every setting that changes the result, by its place."""
+    flat: dict[str, str] = {}
+
+    def walk(place: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(f"{place}.{key}" if place else key, item)
+        else:
+            flat[place] = json.dumps(value)
+
+    walk("", recipe.model_dump(mode="json", exclude={"provenance": {"versions"}, "run": True, "data": True}))
+    return flat
+
+
+def tensorboard_writers(recipe: Recipe, folder: RunFolder) -> list[Any]:
+    """Return what writes a run's records for TensorBoard, if the recipe asks for it and it is installed."""
+    if not recipe.run.tensorboard:
+        return []
+    try:
+        return [TensorBoard(folder.tensorboard)]
+    except ImportError:
+        log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
+        return []
+
+
+@contextmanager
+def stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
+    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
+
+    def stop(signum: int, frame: Any) -> None:
+        log.warning("stopping after this step; press Ctrl-C again to stop at once")
+        trainer.stopping = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        former = signal.signal(signal.SIGINT, stop)
+    except ValueError:  # not in the main thread: the caller has its own way to stop
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)

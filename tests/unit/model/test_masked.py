@@ -1,0 +1,99 @@
+"""The masked-word head: loaded where there is one, new where there is none, and saved with its encoder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from palbert.errors import EncoderError
+from palbert.model.masked import load_masked, save_masked
+from palbert.model.pretrained import load_encoder
+
+
+@pytest.fixture
+def saved(tiny_encoder: Path, tmp_path: Path) -> Path:
+    """Save the tiny encoder with a new head."""
+    (tmp_path / "saved").mkdir()
+    save_masked(load_masked(tiny_encoder), tmp_path / "saved", source=tiny_encoder)
+    return tmp_path / "saved"
+
+
+def change(folder: Path, **settings: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+def test_a_head_that_is_not_there_is_new_and_that_is_said(tiny_encoder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="palbert"):
+        head = load_masked(tiny_encoder).head
+    assert f"{tiny_encoder} has no masked-word head: a new one" in caplog.text
+    assert head.dense.weight.std() > 0.01 and not head.bias.any()
+
+
+def test_a_saved_head_is_loaded_without_a_word(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="palbert"):
+        first, second = load_masked(saved), load_masked(saved)
+    assert caplog.text == ""
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name])
+
+
+def test_the_encoder_of_a_saved_folder_is_the_one_that_was_saved(saved: Path, tiny_encoder: Path) -> None:
+    one, other = load_encoder(tiny_encoder), load_encoder(saved)
+    assert one.config == other.config and one.config.pooler
+    for name, tensor in one.state_dict().items():
+        assert torch.equal(tensor, other.state_dict()[name])
+    assert (saved / "tokenizer.json").read_bytes() == (tiny_encoder / "tokenizer.json").read_bytes()
+
+
+def test_the_number_format_of_the_source_is_not_that_of_the_new_weights(
+    saved: Path, tmp_path: Path, tiny_encoder: Path
+) -> None:
+    change(saved, dtype="float16", torch_dtype="float16")
+    (tmp_path / "again").mkdir()
+    save_masked(load_masked(saved), tmp_path / "again", source=saved)
+    settings = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert settings == json.loads((tiny_encoder / "config.json").read_text())
+
+
+def test_old_names_of_the_heads_norm_are_understood(saved: Path) -> None:
+    expected = load_masked(saved).head.state_dict()
+    weights = load_file(saved / "model.safetensors")
+    norm = "cls.predictions.transform.LayerNorm."
+    weights[norm + "gamma"], weights[norm + "beta"] = weights.pop(norm + "weight"), weights.pop(norm + "bias")
+    save_file(weights, saved / "model.safetensors")
+    for name, tensor in load_masked(saved).head.state_dict().items():
+        assert torch.equal(tensor, expected[name])
+
+
+def test_half_a_head_is_refused(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    del weights["cls.predictions.bias"]
+    weights["cls.predictions.transform.dense.bias"] = torch.zeros(3)
+    save_file(weights, saved / "model.safetensors")
+    with pytest.raises(EncoderError, match=r"missing: cls\.predictions\.bias; .*dense\.bias is \(3,\) and not \(32,\)"):
+        load_masked(saved)
+
+
+def test_a_decoder_of_its_own_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path / "untied"))
+    change(folder, tie_word_embeddings=False)
+    with pytest.raises(EncoderError, match=r"tied to the word embeddings, found tie_word_embeddings = false"):
+        load_masked(folder)
+
+
+def test_the_decoder_is_the_table_of_words_itself(tiny_encoder: Path) -> None:
+    model = load_masked(tiny_encoder)
+    config = model.encoder.config
+    assert not any("decoder" in name for name in model.state_dict())
+    hidden = torch.randn(3, config.hidden_size)
+    scores = model.head(hidden, model.encoder.embeddings.word.weight)
+    assert scores.shape == (3, config.vocabulary_size)
+    scores.sum().backward()
+    assert model.encoder.embeddings.word.weight.grad is not None
