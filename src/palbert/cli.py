@@ -15,7 +15,15 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.errors import PalbertError, StoppedError
-from palbert.terminal import complain, log_to_terminal, print_summary, print_table, shown_answer
+from palbert.terminal import (
+    complain,
+    is_first_process,
+    log_to_terminal,
+    print_summary,
+    print_table,
+    shown_answer,
+    started_as,
+)
 
 
 class _Verbs(TyperGroup):
@@ -26,7 +34,7 @@ class _Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             folder = shlex.quote(str(interrupt)) if str(interrupt) else None  # of a run that can be resumed
-            hint = f"Go on with: palbert train {folder}/recipe.toml --out {folder} --resume" if folder else None
+            hint = f"Go on with: {started_as()} train {folder}/recipe.toml --out {folder} --resume" if folder else None
             raise StoppedError("stopped", hint=hint) from None
 
 
@@ -112,8 +120,9 @@ def train(
 
     out = out or Path("runs") / Path(recipe).stem
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
-    print_summary(json.loads((folder / "report.json").read_text("utf-8")))
-    typer.echo(f"\nReport: {folder / 'report.html'}")
+    if is_first_process():
+        print_summary(json.loads((folder / "report.json").read_text("utf-8")))
+        typer.echo(f"\nReport: {folder / 'report.html'}")
 
 
 @app.command()
@@ -274,7 +283,8 @@ def main() -> None:
     except PalbertError as error:
         if debug and not isinstance(error, StoppedError):
             traceback.print_exc()
-        complain(error.message, error.hint)
+        if is_first_process() or not isinstance(error, StoppedError):  # all of them stop
+            complain(error.message, error.hint)
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:

@@ -12,12 +12,13 @@ from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
 from palbert.model.relational import RELATIONS
 from palbert.recipe.schema import Recipe
+from palbert.runtime.distributed import Ranks
 from palbert.training.schedule import SCHEDULES
 
 log = logging.getLogger(__name__)
 
 
-def check_names(recipe: Recipe) -> None:
+def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
     """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
     check_tasks(recipe.tasks, recipe.adapters, "adapters")
     check_tasks(recipe.tasks, recipe.relation, "relation")
@@ -41,13 +42,13 @@ def check_names(recipe: Recipe) -> None:
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
     for number, stage in enumerate(recipe.stages):
         try:
-            _check_stage(stage)
+            _check_stage(stage, ranks)
         except RecipeError as error:
             place = f"phases.{number}." if recipe.phases else ""
             raise RecipeError(place + error.message, hint=error.hint) from None
 
 
-def _check_stage(recipe: Recipe) -> None:
+def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     sampler = recipe.training.sampler
     if recipe.factors and not takes_factors(sampler):
         names = ", ".join(recipe.factors)
@@ -55,4 +56,4 @@ def _check_stage(recipe: Recipe) -> None:
     make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     make_objectives(recipe)
-    make_gradients(recipe, parameters=[])
+    make_gradients(recipe, parameters=[], ranks=ranks)

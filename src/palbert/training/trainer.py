@@ -14,6 +14,7 @@ from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
+from palbert.runtime.distributed import Ranks
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
 from palbert.training.samplers import Sampler
@@ -89,7 +90,8 @@ class Trainer:
     """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch.
 
     A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
-    schedule runs over their steps; all epochs unless given.
+    schedule runs over their steps; all epochs unless given. Several processes (`ranks`) do the same steps at the same
+    time, each on its share of the rows.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Trainer:
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -119,6 +122,7 @@ class Trainer:
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
+        self.ranks = ranks or Ranks()
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -146,7 +150,7 @@ class Trainer:
         self.optimizer.step()
         self.objective.after_step(self.model)
         self.optimizer.zero_grad()
-        return total
+        return dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
 
     def fit(self) -> bool:
         """Train from the present position to the end of the last epoch; return False if stopped before it."""
@@ -177,8 +181,9 @@ class Trainer:
                 self.position.draws[name] += 1
             self.position.done += 1
             self.position.step += 1
+            [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
             for hook in self.hooks:
-                hook.on_step(self, losses, sum(batch.tokens for batch in batches))
-            if self.stopping:
+                hook.on_step(self, losses, tokens)
+            if any(self.ranks.count(self.stopping)):  # one that is asked to stop is not to leave the others waiting
                 return False
         return True

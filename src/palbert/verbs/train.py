@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import math
 import platform
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +38,11 @@ from palbert.errors import RecipeError
 from palbert.model.pretrained import resolve_encoder, weights_sha256
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Provenance, Recipe
+from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.files import write_text
+from palbert.runtime.precision import choose_device
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state, seed_everything
+from palbert.runtime.seeding import restore_random_state, seed_apart, seed_everything
 from palbert.training.checkpoint import (
     load_weights,
     read_description,
@@ -47,9 +50,9 @@ from palbert.training.checkpoint import (
     restore_objective,
     restore_optimizer,
 )
-from palbert.training.hooks import Checkpoints, MetricsLog, TensorBoard
+from palbert.training.hooks import Attendance, Checkpoints, MetricsLog, TensorBoard
 from palbert.training.samplers import Consecutive
-from palbert.training.trainer import Position, Trainer
+from palbert.training.trainer import Evaluation, Hook, Position, Trainer
 from palbert.verbs.evaluate import evaluate
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,8 @@ def train(
 ) -> Path:
     """Train a recipe and report on it; return the run folder.
 
+    Started by torchrun, all processes call it, and the first one alone writes.
+
     Args:
         recipe: A recipe, its file, or the name of a built-in one.
         out: The run folder; runs/<name of the recipe> unless given.
@@ -77,12 +82,17 @@ def train(
     """
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / name)
-    folder.check_free(resume=resume, force=force)
+    ranks = find_ranks()
+    if ranks.is_first:
+        folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    run = _Run(recipe, folder, resume=resume)
-    if run.fit():
-        evaluate(folder.path)
+    with ranks.connected(choose_device(recipe.run.device)):
+        finished = _Run(recipe, folder, resume=resume, ranks=ranks).fit()
+        if finished and ranks.is_first:
+            evaluate(folder.path)
+        ranks.wait()  # the report is there when the others return
+    if finished:
         return folder.path
     raise KeyboardInterrupt(str(folder.path))
 
@@ -90,17 +100,20 @@ def train(
 class _Run:
     """One run: everything is loaded and checked here, before the run folder is touched."""
 
-    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
-        check_names(recipe)
+    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool, ranks: Ranks | None = None) -> None:
+        self.ranks = ranks or Ranks()
+        check_names(recipe, self.ranks)
         if recipe.optimizer.adapter_learning_rate is not None and recipe.adapters is None:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         machine = Machine.for_recipe(recipe)
-        encoder_folder = resolve_encoder(recipe.encoder.name)
+        with self.ranks.first_ahead():  # the others find in the caches what the first has loaded
+            encoder_folder = resolve_encoder(recipe.encoder.name)
         self.folder = folder
         self.resume = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
         check_lengths(recipe.sets, self.tokenizer)
-        data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
+        with self.ranks.first_ahead():
+            data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         provenance = _provenance(encoder_folder, data)
         _compare_provenance(recipe.provenance, provenance)
@@ -118,24 +131,48 @@ class _Run:
         )
         for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
             self.trainer = self._phase(number)
+        seed_apart(recipe.seed, self.ranks)
 
     def _phase(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
         inference = build_inference(self.model, tokenizer=self.tokenizer, machine=self.machine)
-        return build_trainer(
+        trainer = build_trainer(
             self.stages[number],
             self.model,
             tokenizer=self.tokenizer,
             machine=self.machine,
             train=self.data["train"],
-            evaluate=functools.partial(evaluate_now, inference, self.recipe, self.data["dev"]),
+            evaluate=(
+                functools.partial(evaluate_now, inference, self.recipe, self.data["dev"])
+                if self.ranks.is_first
+                else _leave_to_the_first
+            ),
             sampler=self.sampler,
             epochs=self.sampler.spans[number],
+            ranks=self.ranks,
         )
+        self.ranks.align(trainer.objective)  # a term that starts at random would differ in a later phase
+        return trainer
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
         best = self._restore() if self.resume else self._start()
+        hooks = self._hooks(best)
+        while True:
+            self.trainer.hooks = hooks
+            with _stop_on_interrupt(self.trainer):
+                if not self.trainer.fit():
+                    return False
+            position = self.trainer.position
+            if position.epoch > self.sampler.epochs:
+                return True
+            self._enter(self._number_of(position))
+            self.trainer.position = position
+
+    def _hooks(self, best: dict[str, float]) -> list[Hook]:
+        """Make what watches the run; score the model before training."""
+        if not self.ranks.is_first:
+            return [Attendance(every=self.recipe.training.save_every)]
         writers = _tensorboard(self.recipe, self.folder)
         metrics = MetricsLog(self.folder.metrics, every=self.recipe.training.log_every, writers=writers)
         checkpoints = Checkpoints(
@@ -148,16 +185,7 @@ class _Run:
         )
         if not self.resume:
             metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
-        while True:
-            self.trainer.hooks = [metrics, checkpoints]
-            with _stop_on_interrupt(self.trainer):
-                if not self.trainer.fit():
-                    return False
-            position = self.trainer.position
-            if position.epoch > self.sampler.epochs:
-                return True
-            self._enter(self._number_of(position))
-            self.trainer.position = position
+        return [metrics, checkpoints]
 
     def _number_of(self, position: Position) -> int:
         """Return the phase that a position lies in; after the end, the last."""
@@ -171,27 +199,29 @@ class _Run:
         log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 
     def _start(self) -> dict[str, float]:
-        self.folder.clear()
-        write_text(self.folder.recipe, dump_recipe(self.recipe))
+        if self.ranks.is_first:
+            self.folder.clear()
+            write_text(self.folder.recipe, dump_recipe(self.recipe))
         return {}
 
     def _restore(self) -> dict[str, float]:
         """Put weights, optimizer, generators and position back; return the best scores so far."""
         _refuse_another_recipe(self.folder.recipe, self.recipe)
         last = self.folder.checkpoint("last")
-        read_description(last)
-        state = read_state(last)
-        self.folder.sweep()
+        with self.ranks.first_ahead():  # it may have to put folders back
+            read_description(last)
+            state = read_state(last)
+            self.folder.sweep()
         load_weights(last, self.model)
         position = Position(**state.position)
-        restore_random_state(state.random, self.machine.device)
+        restore_random_state(state.random, self.machine.device, self.ranks)
         number = self._number_of(position)
         if number > 0:
             self._enter(number)
         if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
             restore_optimizer(self.trainer.optimizer, state.optimizer)
             restore_objective(last, self.trainer.objective, state.objective)
-            restore_random_state(state.random, self.machine.device)
+            restore_random_state(state.random, self.machine.device, self.ranks)
         self.trainer.position = position
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
         return state.best
@@ -275,6 +305,11 @@ def _flat(recipe: Recipe) -> dict[str, str]:
 
     walk("", recipe.model_dump(mode="json", exclude={"provenance": {"versions"}, "run": True, "data": True}))
     return flat
+
+
+def _leave_to_the_first(*, epoch: int, step: int) -> Evaluation:
+    """Score nothing: the first process does it, and nobody looks at the scores of another."""
+    return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
 
 
 def _tensorboard(recipe: Recipe, folder: RunFolder) -> list[Any]:
