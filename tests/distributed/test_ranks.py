@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from palbert.build import make_gradients
 from palbert.errors import CheckpointError, DeviceError, RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_ranks
@@ -88,9 +89,13 @@ def results(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         port = str(free.getsockname()[1])
     meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     processes = [start(folder), *(start(folder, RANK=rank, LOCAL_RANK=rank, **meeting) for rank in "01")]
-    for process in processes:
-        said, _ = process.communicate(timeout=120)
-        assert process.returncode == 0, said
+    try:
+        for process in processes:
+            said, _ = process.communicate(timeout=120)
+            assert process.returncode == 0, said
+    finally:
+        for process in processes:
+            process.kill()
     return folder
 
 
@@ -214,8 +219,6 @@ def test_a_gradient_method_that_cannot_add_up_over_processes_is_refused(
     monkeypatch.setattr("palbert.build.named.find", lambda table, name: Ownmade if name == "own:made" else table[name])
     tiny_recipe["training"]["gradients"] = "own:made"
     recipe = make_recipe(tiny_recipe)
-    from palbert.build import make_gradients
-
     make_gradients(recipe, parameters=[], ranks=Ranks())
     with pytest.raises(RecipeError, match="'own:made' cannot add up the gradients of 2 processes"):
         make_gradients(recipe, parameters=[], ranks=Processes(0, 2))
