@@ -30,7 +30,6 @@ RECOMPUTE = {"gradients": {"name": "pcgrad", "memory": "recompute"}}
 ALIKE: dict[str, dict[str, Any]] = {
     "annealed": {"sampler": "annealed"},
     "mixed": {"sampler": "mixed"},
-    "mixed, cut in two": {"sampler": "mixed", "accumulation": 2},
     "pcgrad": {"sampler": "mixed", **PCGRAD},
     "pcgrad, cut in two": {"sampler": "mixed", **PCGRAD, "accumulation": 2},
     "pcgrad, recomputed": {"sampler": "mixed", **RECOMPUTE},
@@ -42,6 +41,15 @@ ALIKE: dict[str, dict[str, Any]] = {
     "fewer rows than processes, recomputed": {"sampler": "mixed", "batch_size": 1, **RECOMPUTE},
 }
 """The training section of recipes without dropout."""
+STAGED: dict[str, Any] = {
+    "adapters": {"name": "low-rank", "size": 4},
+    "objectives": [{"name": "simcse", "weight": 0.1}, {"name": "proximal", "weight": 0.1}],
+    "phases": [
+        {"training": {"trains": ["adapters", "heads"], "steps_per_epoch": 4}},
+        {"training": {"steps_per_epoch": 6}},
+    ],
+}
+"""A run of ten steps with state outside the model, stopped in the middle of its second phase."""
 
 
 def recipe_of(values: dict[str, Any], training: dict[str, Any], *, dropout: float) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def results(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         (folder / name).mkdir()
         (folder / name / "case.json").write_text(json.dumps(case))
     resumable = recipe_of(values, {"sampler": "mixed", **PCGRAD, "save_every": 3}, dropout=0.2)
-    (folder / "resumable.json").write_text(json.dumps(resumable))
+    (folder / "resumable.json").write_text(json.dumps(resumable | STAGED))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -138,7 +146,7 @@ def test_each_process_draws_dropout_of_its_own(results: Path) -> None:
 
 def test_a_run_of_two_that_was_stopped_and_resumed_is_the_run_in_one_go(results: Path) -> None:
     undisturbed, resumed = results / "undisturbed", results / "resumed"
-    for name in ("model", "optimizer", "random"):
+    for name in ("model", "optimizer", "objective", "random"):
         files = [run / "checkpoints" / "last" / f"{name}.safetensors" for run in (undisturbed, resumed)]
         one, other = map(load_file, files)
         assert one.keys() == other.keys()
