@@ -26,6 +26,8 @@ class Part:
     """Class indices (int64) or numbers (float32), one per example; None when predicting."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
+    taught: Tensor | None = None
+    """What the task's teachers say, as outputs, (examples, teachers, outputs)."""
     task: str = ""
     """Whose head answers; the part's own name unless given, as for extra sets."""
 
@@ -62,6 +64,11 @@ class PackedBatch:
         """The number of sequences."""
         return self.starts.shape[0] - 1
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the step's examples of each set that this batch holds."""
+        return {name: part.share for name, part in self.parts.items()}
+
     def task_of(self, name: str) -> str:
         """Return the task that a part belongs to."""
         return self.parts[name].task or name
@@ -77,7 +84,7 @@ class PackedBatch:
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device; asynchronously when the batch is pinned."""
         parts = {
-            name: part if part.labels is None else replace(part, labels=part.labels.to(device, non_blocking=True))
+            name: replace(part, labels=_moved(part.labels, device), taught=_moved(part.taught, device))
             for name, part in self.parts.items()
         }
         return replace(
@@ -110,3 +117,7 @@ class PackedBatch:
             starts=torch.cat([self.starts[:1], ends]),
             parts=parts,
         )
+
+
+def _moved(values: Tensor | None, device: torch.device | str) -> Tensor | None:
+    return None if values is None else values.to(device, non_blocking=True)

@@ -36,6 +36,8 @@ ALIKE: dict[str, dict[str, Any]] = {
     "pcgrad, recomputed, one task a step": {"sampler": "annealed", **RECOMPUTE},
     "mgda": {"sampler": "mixed", "gradients": "mgda"},
     "uneven": {"sampler": "mixed", "batch_size": 5, "accumulation": 2},
+    "balanced by uncertainty": {"sampler": "mixed", "balance": "uncertainty"},
+    "balanced by means": {"sampler": "annealed", "balance": "normalised"},
     "fewer rows than processes": {"sampler": "mixed", "batch_size": 1},
     "fewer rows than processes, pcgrad": {"sampler": "mixed", "batch_size": 1, **PCGRAD},
     "fewer rows than processes, recomputed": {"sampler": "mixed", "batch_size": 1, **RECOMPUTE},
@@ -90,7 +92,7 @@ def results(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     for name, case in cases.items():
         (folder / name).mkdir()
         (folder / name / "case.json").write_text(json.dumps(case))
-    resumable = recipe_of(values, {"sampler": "mixed", **PCGRAD, "save_every": 3}, dropout=0.2)
+    resumable = recipe_of(values, {"sampler": "mixed", **PCGRAD, "average": "ema", "save_every": 3}, dropout=0.2)
     (folder / "resumable.json").write_text(json.dumps(resumable | STAGED))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.load import make_recipe
 from palbert.runtime import distributed
 from palbert.runtime.distributed import Ranks, find_ranks
@@ -43,7 +44,7 @@ class Stop(Hook):
         trainer.stopping = trainer.position.step == self.step
 
 
-def unscored(*, epoch: int, step: int) -> Evaluation:
+def unscored(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
     return Evaluation(epoch=epoch, step=step, overall=0.0, tasks={})
 
 

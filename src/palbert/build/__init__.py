@@ -1,13 +1,16 @@
 """Build: the only place where a recipe meets classes."""
 
 from palbert.build.check import check_names
+from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
 from palbert.build.data import load_datasets
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
+from palbert.build.teachers import teach, teachers_sha256
 from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
 
 __all__ = [
     "Machine",
+    "OpenedCheckpoint",
     "build_encoder",
     "build_inference",
     "build_model",
@@ -19,4 +22,7 @@ __all__ = [
     "make_gradients",
     "make_objectives",
     "make_sampler",
+    "open_checkpoint",
+    "teach",
+    "teachers_sha256",
 ]

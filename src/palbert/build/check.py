@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import torch
+
 from palbert.build.model import check_tasks, head_options
 from palbert.build.named import make
-from palbert.build.trainer import make_gradients, make_objectives, make_sampler, takes_factors
+from palbert.build.teachers import check_teachers
+from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
@@ -40,6 +43,7 @@ def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         head_options(task, hidden_size=8)
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
+    check_teachers(recipe)
     for number, stage in enumerate(recipe.stages):
         try:
             _check_stage(stage, ranks)
@@ -57,3 +61,4 @@ def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     make_objectives(recipe)
     make_gradients(recipe, parameters=[], ranks=ranks)
+    make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]

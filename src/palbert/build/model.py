@@ -14,6 +14,7 @@ from palbert.errors import RecipeError, did_you_mean
 from palbert.model.adapters import ADAPTERS, Adapter
 from palbert.model.encoder import Encoder
 from palbert.model.heads import HEADS
+from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
@@ -40,9 +41,12 @@ def place_of(name: str) -> str:
 
 
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
-    """Load the pretrained encoder with the recipe's dropout."""
+    """Load the pretrained encoder with the recipe's dropout and mixout."""
     section = recipe.encoder
-    return load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+    encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
+    if section.mixout:
+        mix_out(encoder, section.mixout)
+    return encoder
 
 
 def set_trained(model: MultiTaskModel, recipe: Recipe) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
@@ -21,11 +23,13 @@ from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
+from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
+from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler
@@ -67,7 +71,7 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
 
 
 def make_objectives(recipe: Recipe) -> Objectives:
-    """Make the supervised losses and the terms beside them."""
+    """Make the supervised losses, the terms beside them, and the balance between the tasks."""
     losses = {
         name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
@@ -82,7 +86,13 @@ def make_objectives(recipe: Recipe) -> Objectives:
             raise RecipeError(
                 f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
             )
-    return Objectives(Supervised(losses), terms)
+    balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
+    if not isinstance(balance, Balance):
+        raise RecipeError(
+            f"training.balance: '{recipe.training.balance.name}' is no balance.",
+            hint="Derive its class from palbert.objectives.balance.Balance.",
+        )
+    return Objectives(Supervised(losses), terms, balance=balance)
 
 
 def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks: Ranks | None = None) -> GradientMethod:
@@ -116,6 +126,18 @@ def _join(method: GradientMethod, ranks: Ranks, named: str) -> None:
         )
 
 
+def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
+    """Make the average of a model's weights that is to be evaluated."""
+    section = recipe.training.average
+    average = make(AVERAGES, section, "training.average", model)
+    if not isinstance(average, NoAverage):
+        raise RecipeError(
+            f"training.average: '{section.name}' is no average.",
+            hint="Derive its class from palbert.training.averaging.NoAverage.",
+        )
+    return average
+
+
 def build_trainer(
     recipe: Recipe,
     model: MultiTaskModel,
@@ -124,6 +146,7 @@ def build_trainer(
     machine: Machine,
     train: Mapping[str, Dataset],
     evaluate: Evaluate,
+    taught: Mapping[str, NDArray[np.float32]] | None = None,
     sampler: Sampler | None = None,
     epochs: range | None = None,
     ranks: Ranks | None = None,
@@ -137,6 +160,7 @@ def build_trainer(
         machine: Where to compute.
         train: The training sets by name.
         evaluate: Scores the model after each epoch.
+        taught: The teachers' outputs for the sets that have teachers.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: Which of that sampler's epochs are the stage's.
         ranks: The processes that train together.
@@ -150,6 +174,7 @@ def build_trainer(
             stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
             max_length=task.max_length,
             siamese=task.siamese,
+            taught=(taught or {}).get(name),
         )
         for name, task in recipe.sets.items()
     }
@@ -190,6 +215,7 @@ def build_trainer(
         ),
         schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
         clip=training.clip,
+        average=make_average(recipe, model),
         arithmetic=machine.arithmetic,
         evaluate=evaluate,
         epochs=epochs,

@@ -34,6 +34,8 @@ class Portion:
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
     """The share of the step's rows of this set, when a step is cut into several batches."""
+    taught: NDArray[Any] | None = None
+    """The teachers' outputs for all rows of the set, if it has teachers."""
     task: str = ""
     """The task that the set belongs to; the set's own name unless given."""
 
@@ -58,7 +60,8 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             sequences=slice(sequence, sequence + sequences),
             tokens=slice(token, token + tokens),
             width=len(pieces),
-            labels=None if portion.labels is None else torch.from_numpy(portion.labels[portion.rows]),
+            labels=_rows(portion.labels, portion.rows),
+            taught=_rows(portion.taught, portion.rows),
             share=portion.share,
             task=portion.task,
         )
@@ -73,6 +76,10 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
         max_length=int(lengths.max()),
         parts=parts,
     )
+
+
+def _rows(values: NDArray[Any] | None, rows: NDArray[Any]) -> torch.Tensor | None:
+    return None if values is None else torch.from_numpy(values[rows])
 
 
 def sequence_lengths(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from palbert.data.collate import Portion, collate, sequence_lengths
 from palbert.data.dataset import Dataset
@@ -41,7 +42,11 @@ class Inference:
         self.arithmetic = arithmetic
 
     def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Answers:
-        """Answer every row; rows of like length share a batch, so little work is uneven."""
+        """Answer every row."""
+        return decode(self.outputs(task, tokens, title=title), target=task.target, range=task.range)
+
+    def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
+        """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
         rows = len(tokens[0])
         lengths, _ = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
         batches = _by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
@@ -56,7 +61,7 @@ class Inference:
                 outputs[torch.from_numpy(chosen)] = answers.cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)
-        return decode(outputs, target=task.target, range=task.range)
+        return outputs
 
 
 def evaluate_tasks(

@@ -28,12 +28,14 @@ class Goal:
     """Dropout in front of the head."""
     joint: bool = False
     """Whether the task's sequences are joint pairs."""
+    taught: bool = False
+    """Whether the task has teachers, whose answers come with its batches."""
 
     @classmethod
     def of(cls, task: Task, loss: Loss) -> Goal:
         """Take what there is to know from a task."""
         joint = task.kind == "pair" and not task.siamese
-        return cls(target=task.target, loss=loss, dropout=task.dropout, joint=joint)
+        return cls(target=task.target, loss=loss, dropout=task.dropout, joint=joint, taught=bool(task.teachers))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Pass, Term
+from palbert.objectives.balance import Balance, Fixed
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.proximal import Proximal
 from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
@@ -17,15 +19,16 @@ from palbert.objectives.supervised import Supervised
 
 
 class Objectives(nn.Module):
-    """The supervised losses, and terms added to them.
+    """The supervised losses, terms added to them, and the balance between the tasks.
 
-    A module, because terms may have parameters and state; the model is not one of its parts.
+    A module, because terms and balance may have parameters and state; the model is not one of its parts.
     """
 
-    def __init__(self, supervised: Supervised, terms: Iterable[Term] = ()) -> None:
+    def __init__(self, supervised: Supervised, terms: Iterable[Term] = (), *, balance: Balance | None = None) -> None:
         super().__init__()
         self.supervised = supervised
         self._terms = nn.ModuleList(terms)
+        self.balance = Fixed({}) if balance is None else balance
 
     @property
     def terms(self) -> Sequence[Term]:
@@ -33,17 +36,19 @@ class Objectives(nn.Module):
         return list(self._terms)  # type: ignore[arg-type]
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Let every term look at the model, before training."""
+        """Let every term look at the model, before training, and put the balance where the model is."""
+        self.balance.to(next(model.parameters()).device)
         for term in self.terms:
             term.prepare(model)
 
-    def after_step(self, model: MultiTaskModel) -> None:
-        """Let every term follow the weights, after a step of the optimizer."""
+    def after_step(self, model: MultiTaskModel, losses: Mapping[str, Tensor]) -> None:
+        """Let every term follow the weights, and the balance the step's losses, after a step of the optimizer."""
+        self.balance.after_step(losses)
         for term in self.terms:
             term.after_step(model)
 
     def forward(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return each task's loss, times the share of the step's rows that this batch holds."""
+        """Return each task's loss before balancing, times the share of the step's rows that this batch holds."""
         vectors = model.vectors(batch)
         clean = Pass(vectors, model.answers(batch, vectors))
         losses = self.supervised.of(batch, clean.outputs)
@@ -53,4 +58,10 @@ class Objectives(nn.Module):
         return losses
 
 
-OBJECTIVES: dict[str, type[Term]] = {"proximal": Proximal, "rdrop": RDrop, "simcse": SimCSE, "smart": SMART}
+OBJECTIVES: dict[str, type[Term]] = {
+    "distillation": Distillation,
+    "proximal": Proximal,
+    "rdrop": RDrop,
+    "simcse": SimCSE,
+    "smart": SMART,
+}

@@ -177,8 +177,8 @@ def _extra_defaults(name: str, data: Any) -> dict[str, Any]:
     if data == "hub":
         found = {key: value for key, value in HUB_SOURCES.get(name, {}).items() if key not in ("dev", "test")}
         return {**EXTRA_SETS[name], **found}
-    files = {"train": COURSE_FILES[name]["train"]} if isinstance(data, str) and data != "samples" else {}
-    return {**EXTRA_SETS[name], **files}
+    file = f"{name}-train.tsv" if data == "samples" else COURSE_FILES[name]["train"]
+    return {**EXTRA_SETS[name], **({"train": file} if isinstance(data, str) else {})}
 
 
 def _given(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,6 +216,7 @@ def _expand(path: str) -> Path:
 
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     """Make every file name absolute, so that the recipe can be read again from anywhere."""
+    start = folder  # of runs; data has a folder of its own
     data = recipe.data
     if data == "samples":
         folder = SAMPLES_FOLDER
@@ -232,7 +233,8 @@ def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:
     for name, task in recipe.tasks.items():
         extra = {key: each.model_copy(update={"train": found(each.train)}) for key, each in task.extra.items()}
         splits = {split: found(getattr(task, split)) for split in SPLITS}
-        tasks[name] = task.model_copy(update={**splits, "extra": extra})
+        teachers = tuple(str((start / _expand(run)).resolve()) for run in task.teachers)
+        tasks[name] = task.model_copy(update={**splits, "extra": extra, "teachers": teachers})
     return recipe.model_copy(update={"tasks": tasks})
 
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     SamplerChoice = Component
     ScheduleChoice = Component
     GradientsChoice = Component
+    BalanceChoice = Component
+    AverageChoice = Component
     ObjectiveChoice = ObjectiveSection
 else:
     RelationChoice = component("linear", "mlp", kind=RelationSection)
@@ -58,7 +60,9 @@ else:
     )
     ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
-    ObjectiveChoice = component("proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
+    AverageChoice = component("ema", "none", "swa")
+    BalanceChoice = component("fixed", "normalised", "uncertainty")
+    ObjectiveChoice = component("distillation", "proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
 
 
 class EncoderSection(Value):
@@ -72,6 +76,8 @@ class EncoderSection(Value):
     """Dropout on hidden states; the checkpoint's own unless given."""
     attention_dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout on attention probabilities; the checkpoint's own unless given."""
+    mixout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the linear layers' inputs whose weights a training pass takes as pretrained; 0 is off."""
 
     @model_validator(mode="before")
     @classmethod
@@ -94,10 +100,14 @@ class TrainingSection(Value):
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
     """How the tasks' gradients become one."""
+    balance: BalanceChoice = Component(name="fixed")
+    """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
     trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
     """Which parts are trained, the relational layer with the heads; all of them unless given."""
     clip: float = Field(default=1.0, gt=0)
     """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
+    average: AverageChoice = Component(name="none")
+    """Which weights are evaluated and kept: those under training (none), or their average, ema or swa."""
     log_every: int = Field(default=10, ge=1)
     """Steps between lines in metrics.jsonl."""
     save_every: int = Field(default=1000, ge=1)
@@ -160,6 +170,8 @@ class Provenance(Value):
     """Hash over the encoder's weight files."""
     data_sha256: dict[str, str] = Field(default_factory=dict)
     """Hash of each data file."""
+    teachers_sha256: dict[str, str] = Field(default_factory=dict)
+    """Hash of each teacher's weights."""
 
 
 class Recipe(Value):
@@ -182,7 +194,7 @@ class Recipe(Value):
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: proximal, rdrop, simcse, smart; none unless given."""
+    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart; none unless given."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
@@ -241,6 +253,18 @@ class Recipe(Value):
                 problems.append(f"{place}training.trains: only adapters, and the recipe has none")
         if problems:
             raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+        return self
+
+    @model_validator(mode="after")
+    def _check_mixout(self) -> Recipe:
+        sections = [phase.training for phase in self.phases] or [self.training]
+        still = self.encoder.frozen or all(section.trains and "encoder" not in section.trains for section in sections)
+        if self.encoder.mixout and still:
+            raise PydanticCustomError(
+                "contradiction",
+                "encoder.mixout: goes back to pretrained weights, which an encoder that is not trained never leaves. "
+                "Train the encoder, or leave mixout out",
+            )
         return self
 
     @model_validator(mode="after")

@@ -81,13 +81,15 @@ class Task(Value):
     """What is measured; the first one stands for the task in the overall score."""
     weight: float = Field(default=1.0, ge=0)
     """Factor of this task's loss."""
+    teachers: tuple[str, ...] = ()
+    """Runs of models trained before, whose answers the objective `distillation` takes for soft targets."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = with_lists(values, "train", "dev", "test")
+        values = with_lists(values, "train", "dev", "test", "teachers")
         target = values.get("target")
         if target in LOSS_OF_TARGET:
             values.setdefault("loss", LOSS_OF_TARGET[target])

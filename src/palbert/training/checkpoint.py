@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.runtime.files import new_folder, recover_folder
+from palbert.training.averaging import NoAverage
 
 FORMAT = 1
 MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
@@ -24,13 +25,14 @@ MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class TrainerState:
-    """What resuming needs beside the weights."""
+    """What resuming needs beside the weights that are evaluated."""
 
     position: dict[str, Any]
     best: dict[str, float]
     optimizer: dict[str, Tensor]
     random: dict[str, Tensor]
     objective: dict[str, Tensor] = field(default_factory=dict)
+    average: dict[str, Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -50,6 +52,8 @@ def save_checkpoint(
         _write_tensors(temporary / "random.safetensors", state.random)
         if state.objective:  # most objectives have no state
             _write_tensors(temporary / "objective.safetensors", state.objective)
+        if state.average:  # else the weights under training are those of the model
+            _write_tensors(temporary / "weights.safetensors", _plain(state.average))
         _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
 
 
@@ -85,7 +89,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 def load_weights(folder: Path, model: nn.Module) -> None:
     """Fill a model with a checkpoint's weights."""
     weights = _load_tensors(folder / "model.safetensors")
-    differing = _differing(model, weights)
+    differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
     model.load_state_dict(weights)
@@ -93,10 +97,18 @@ def load_weights(folder: Path, model: nn.Module) -> None:
 
 def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Put back the state that a checkpoint holds of the objective."""
-    differing = _differing(objective, tensors)
+    differing = _differing(objective.state_dict(), tensors)
     if differing:
         raise CheckpointError(f"{folder}: the objectives' state does not fit the recipe: {', '.join(differing[:8])}.")
     objective.load_state_dict(tensors)
+
+
+def restore_average(folder: Path, average: NoAverage, tensors: dict[str, Tensor]) -> None:
+    """Put back the weights under training, when the model has been filled with those that are evaluated."""
+    differing = _differing(average.state(), tensors)
+    if differing:
+        raise CheckpointError(f"{folder}: the averaged weights do not fit the recipe: {', '.join(differing[:8])}.")
+    average.restore(tensors)
 
 
 def read_state(folder: Path) -> TrainerState:
@@ -105,19 +117,19 @@ def read_state(folder: Path) -> TrainerState:
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
     facts = _read_json(path)
-    objective = folder / "objective.safetensors"
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
         optimizer=_load_tensors(folder / "optimizer.safetensors"),
         random=_load_tensors(folder / "random.safetensors"),
-        objective=_load_tensors(objective) if objective.exists() else {},
+        objective=_load_tensors_if_there(folder / "objective.safetensors"),
+        average=_load_tensors_if_there(folder / "weights.safetensors"),
     )
 
 
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return what a module consists of, by name, as files take it."""
-    return {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+    return _plain(module.state_dict())
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -138,11 +150,15 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def _differing(module: nn.Module, tensors: dict[str, Tensor]) -> list[str]:
-    """Name what a module and the tensors for it do not agree on."""
-    shapes = {name: value.shape for name, value in module.state_dict().items()}
+def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> list[str]:
+    """Name what the tensors of a part and those for it do not agree on."""
+    shapes = {name: value.shape for name, value in wanted.items()}
     found = {name: value.shape for name, value in tensors.items()}
     return sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+
+
+def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
@@ -150,6 +166,10 @@ def _load_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+
+
+def _load_tensors_if_there(path: Path) -> dict[str, Tensor]:
+    return _load_tensors(path) if path.exists() else {}
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

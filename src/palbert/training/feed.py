@@ -25,6 +25,7 @@ class SetFeed:
     stream: Stream
     max_length: int
     siamese: bool
+    taught: np.ndarray | None = None
 
 
 class Feed:
@@ -81,5 +82,6 @@ class Feed:
             max_length=source.max_length,
             siamese=source.siamese,
             labels=source.dataset.labels,
+            taught=source.taught,
             share=share,
         )

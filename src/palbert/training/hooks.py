@@ -132,6 +132,7 @@ class MetricsLog(Hook):
     def _write_losses(self, trainer: Trainer) -> str:
         means = {task: sum(map(float, values)) / len(values) for task, values in trainer.position.losses.items()}
         cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
+        weights = {task: _number(float(weight)) for task, weight in trainer.objective.balance.weights().items()}
         now = time.perf_counter()
         trainer.position.seconds += now - self.clock
         speed = self.tokens / max(now - self.clock, 1e-9)
@@ -141,8 +142,9 @@ class MetricsLog(Hook):
                 "kind": "train",
                 "step": trainer.position.step,
                 "epoch": trainer.position.epoch,
-                "losses": {task: loss if math.isfinite(loss) else None for task, loss in means.items()},
+                "losses": {task: _number(loss) for task, loss in means.items()},
                 **({"cosines": cosines} if cosines else {}),
+                **({"weights": weights} if weights else {}),
                 "learning_rate": rates(trainer.optimizer),
                 "tokens_per_second": round(speed, 1),
                 "seconds": round(trainer.position.seconds, 3),
@@ -169,7 +171,7 @@ class TensorBoard:
     def __call__(self, record: dict[str, Any]) -> None:
         """Add a record's numbers as scalars."""
         step = record["step"]
-        for group in ("losses", "cosines", "learning_rate", "drawn"):
+        for group in ("losses", "cosines", "weights", "learning_rate", "drawn"):
             for name, value in record.get(group, {}).items():
                 value = math.nan if value is None else value
                 self.writer.add_scalar(f"{group}/{name}", value, step)
@@ -231,7 +233,7 @@ class Checkpoints(Hook):
         device = trainer.parameters[0].device
         save_checkpoint(
             self.folder / "last",
-            trainer.model,
+            trainer.average.model,
             self.tokenizer,
             description={**self.description, "step": trainer.position.step, "scores": scores},
             state=TrainerState(
@@ -240,6 +242,7 @@ class Checkpoints(Hook):
                 optimizer=optimizer_tensors(trainer.optimizer),
                 random=random_state(device, trainer.ranks),
                 objective=module_tensors(trainer.objective),
+                average=trainer.average.state(),
             ),
         )
 
@@ -265,6 +268,11 @@ class Attendance(Hook):
 
     def _answer(self, trainer: Trainer) -> None:
         random_state(trainer.parameters[0].device, trainer.ranks)
+
+
+def _number(value: float) -> float | None:
+    """Return what JSON can hold: nothing in place of infinity and NaN."""
+    return value if math.isfinite(value) else None
 
 
 def _mean_of_numbers(values: list[Any]) -> float | None:

@@ -15,6 +15,7 @@ from palbert.gradients import GradientMethod
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
 from palbert.runtime.distributed import Ranks
+from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
 from palbert.training.samplers import Sampler
@@ -79,19 +80,19 @@ class Hook:
 
 
 class Evaluate(Protocol):
-    """Score the model as it is."""
+    """Score a model: the one under training, or its average."""
 
-    def __call__(self, *, epoch: int, step: int) -> Evaluation:
+    def __call__(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
         """Return the scores of all tasks on dev."""
         ...
 
 
 class Trainer:
-    """Sampler → feed → objective → gradients → clip → optimizer, with hooks that watch.
+    """Sampler → feed → objective → balance → gradients → clip → optimizer → average, with hooks that watch.
 
     A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
-    schedule runs over their steps; all epochs unless given. Several processes (`ranks`) do the same steps at the same
-    time, each on its share of the rows.
+    schedule and the average run over their steps; all epochs unless given. Several processes (`ranks`) do the same
+    steps at the same time, each on its share of the rows.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Trainer:
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,
         clip: float,
+        average: NoAverage,
         arithmetic: Callable[[], AbstractContextManager[Any]],
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
@@ -119,6 +121,7 @@ class Trainer:
         self.optimizer = optimizer
         self.schedule = schedule
         self.clip = clip
+        self.average = average
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
@@ -142,15 +145,17 @@ class Trainer:
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(batch.by_task(losses))
+            self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
+        total = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
-        self.objective.after_step(self.model)
+        self.objective.after_step(self.model, total)
+        self.average.update(self.position.step + 1 - self.steps.start, len(self.steps))
         self.optimizer.zero_grad()
-        return dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        return total
 
     def fit(self) -> bool:
         """Train from the present position to the end of the last epoch; return False if stopped before it."""
@@ -162,7 +167,7 @@ class Trainer:
                     for hook in self.hooks:
                         hook.on_stop(self)
                     return False
-                evaluation = self.evaluate(epoch=self.position.epoch, step=self.position.step)
+                evaluation = self.evaluate(self.average.model, epoch=self.position.epoch, step=self.position.step)
                 self.position.epoch, self.position.done = self.position.epoch + 1, 0
                 for hook in self.hooks:
                     hook.on_epoch(self, evaluation)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_inference, load_datasets
+from palbert.build import Machine, build_inference, load_datasets, open_checkpoint
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset, Split
 from palbert.data.tokenizer import TextTokenizer
@@ -28,7 +28,6 @@ from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.training.hooks import read_records
-from palbert.verbs.predict import open_checkpoint
 
 BASELINES = ("majority / mean", "untrained heads")
 

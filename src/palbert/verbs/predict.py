@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palbert.build import Machine, build_inference, build_model
+from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint
 from palbert.data.collate import sequence_lengths
-from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import CheckpointError, DataError, did_you_mean
-from palbert.model.encoder import Encoder, EncoderConfig
-from palbert.model.multitask import MultiTaskModel
-from palbert.recipe.schema import AdapterSection, RelationSection
+from palbert.errors import DataError, did_you_mean
 from palbert.runtime.precision import choose_device, choose_precision
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
-from palbert.training.checkpoint import load_weights, read_description
 
 Text = str | tuple[str, str]
 
@@ -38,34 +33,6 @@ class Prediction:
         """Return plain values, for JSON."""
         shares = self.probabilities
         return {"prediction": self.answer} | ({"probabilities": shares} if shares is not None else {})
-
-
-@dataclass(frozen=True)
-class OpenedCheckpoint:
-    """A checkpoint, loaded."""
-
-    model: MultiTaskModel
-    tokenizer: TextTokenizer
-    tasks: dict[str, Task]
-    description: dict[str, Any]
-
-
-def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
-    """Rebuild the model of a checkpoint from its own files alone."""
-    description = read_description(folder)
-    try:
-        tasks = {name: Task.model_validate(task) for name, task in description["tasks"].items()}
-        config = EncoderConfig(**description["encoder"])
-        adapters, relation = description["adapters"], description["relation"]
-        sections = {
-            "adapters": AdapterSection.model_validate(adapters) if adapters else None,
-            "relation": RelationSection.model_validate(relation) if relation else None,
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
-    model = build_model(tasks, Encoder(config), **sections)  # type: ignore[arg-type]
-    load_weights(folder, model)
-    return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)
 
 
 def load(run: str | Path, *, checkpoint: str | None = None, device: str = "auto") -> Predictor:

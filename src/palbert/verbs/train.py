@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import math
 import platform
-import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,11 +27,14 @@ from palbert.build import (
     evaluate_now,
     load_datasets,
     make_sampler,
+    teach,
+    teachers_sha256,
 )
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder, weights_sha256
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Provenance, Recipe
@@ -47,10 +47,12 @@ from palbert.training.checkpoint import (
     load_weights,
     read_description,
     read_state,
+    restore_average,
     restore_objective,
     restore_optimizer,
 )
 from palbert.training.hooks import Attendance, Checkpoints, MetricsLog, TensorBoard
+from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.samplers import Consecutive
 from palbert.training.trainer import Evaluation, Hook, Position, Trainer
 from palbert.verbs.evaluate import evaluate
@@ -115,7 +117,7 @@ class _Run:
         with self.ranks.first_ahead():
             data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
-        provenance = _provenance(encoder_folder, data)
+        provenance = _provenance(encoder_folder, data, teachers_sha256(recipe))
         _compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
         seed_everything(recipe.seed)
@@ -124,6 +126,8 @@ class _Run:
         ).to(machine.device)
         self.machine = machine
         self.data = data
+        with self.ranks.first_ahead():
+            self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
         self.stages = recipe.stages
         rows = {name: len(dataset) for name, dataset in data["train"].items()}
         self.sampler = Consecutive(
@@ -135,18 +139,14 @@ class _Run:
 
     def _phase(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
-        inference = build_inference(self.model, tokenizer=self.tokenizer, machine=self.machine)
         trainer = build_trainer(
             self.stages[number],
             self.model,
             tokenizer=self.tokenizer,
             machine=self.machine,
             train=self.data["train"],
-            evaluate=(
-                functools.partial(evaluate_now, inference, self.recipe, self.data["dev"])
-                if self.ranks.is_first
-                else _leave_to_the_first
-            ),
+            taught=self.taught,
+            evaluate=self._evaluate,
             sampler=self.sampler,
             epochs=self.sampler.spans[number],
             ranks=self.ranks,
@@ -154,18 +154,26 @@ class _Run:
         self.ranks.align(trainer.objective)  # a term that starts at random would differ in a later phase
         return trainer
 
+    def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+        """Score a model on all tasks; the first process does it, and nobody looks at the scores of another."""
+        if not self.ranks.is_first:
+            return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
+        inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
+        return evaluate_now(inference, self.recipe, self.data["dev"], epoch=epoch, step=step)
+
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
         best = self._restore() if self.resume else self._start()
         hooks = self._hooks(best)
         while True:
             self.trainer.hooks = hooks
-            with _stop_on_interrupt(self.trainer):
+            with stop_on_interrupt(self.trainer):
                 if not self.trainer.fit():
                     return False
             position = self.trainer.position
             if position.epoch > self.sampler.epochs:
                 return True
+            self.trainer.average.finish()
             self._enter(self._number_of(position))
             self.trainer.position = position
 
@@ -184,7 +192,7 @@ class _Run:
             best=best,
         )
         if not self.resume:
-            metrics.write_evaluation(self.trainer.evaluate(epoch=0, step=0))
+            metrics.write_evaluation(self.trainer.evaluate(self.model, epoch=0, step=0))
         return [metrics, checkpoints]
 
     def _number_of(self, position: Position) -> int:
@@ -219,6 +227,7 @@ class _Run:
         if number > 0:
             self._enter(number)
         if position.done or position.epoch > self.sampler.spans[number].start:  # not where a phase begins anew
+            restore_average(last, self.trainer.average, state.average)
             restore_optimizer(self.trainer.optimizer, state.optimizer)
             restore_objective(last, self.trainer.objective, state.objective)
             restore_random_state(state.random, self.machine.device, self.ranks)
@@ -233,7 +242,7 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra"})
+                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra", "teachers"})
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -253,7 +262,7 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             log.info("%s %s: %s", name, split, ", ".join(details))
 
 
-def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]]) -> Provenance:
+def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]], teachers: dict[str, str]) -> Provenance:
     versions = {
         "palbert": __version__,
         "python": platform.python_version(),
@@ -267,7 +276,9 @@ def _provenance(encoder: Path, data: Mapping[str, Mapping[str, Dataset]]) -> Pro
         for dataset in datasets.values()
         for file, sha256 in dataset.files.items()
     }
-    return Provenance(versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes)
+    return Provenance(
+        versions=versions, encoder_sha256=weights_sha256(encoder), data_sha256=hashes, teachers_sha256=teachers
+    )
 
 
 def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
@@ -279,6 +290,9 @@ def _compare_provenance(former: Provenance | None, present: Provenance) -> None:
     for file, sha256 in present.data_sha256.items():
         if former.data_sha256.get(file, sha256) != sha256:
             log.warning("%s has changed since the recipe was run before.", file)
+    for run, sha256 in present.teachers_sha256.items():
+        if former.teachers_sha256.get(run, sha256) != sha256:
+            log.warning("The teacher %s is not the one that the recipe was run with before.", run)
 
 
 def _refuse_another_recipe(path: Path, recipe: Recipe) -> None:
@@ -307,11 +321,6 @@ def _flat(recipe: Recipe) -> dict[str, str]:
     return flat
 
 
-def _leave_to_the_first(*, epoch: int, step: int) -> Evaluation:
-    """Score nothing: the first process does it, and nobody looks at the scores of another."""
-    return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
-
-
 def _tensorboard(recipe: Recipe, folder: RunFolder) -> list[Any]:
     if not recipe.run.tensorboard:
         return []
@@ -320,23 +329,3 @@ def _tensorboard(recipe: Recipe, folder: RunFolder) -> list[Any]:
     except ImportError:
         log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
         return []
-
-
-@contextmanager
-def _stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
-
-    def stop(signum: int, frame: Any) -> None:
-        log.warning("stopping after this step; press Ctrl-C again to stop at once")
-        trainer.stopping = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    try:
-        former = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not in the main thread: the caller has its own way to stop
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)

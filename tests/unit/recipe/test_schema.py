@@ -15,6 +15,7 @@ from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS
 from palbert.model.relational import RELATIONS
+from palbert.objectives.balance import BALANCES
 from palbert.objectives.objectives import OBJECTIVES
 from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
@@ -29,6 +30,7 @@ from palbert.recipe.schema import (
 from palbert.tasks.choices import Component, Target
 from palbert.tasks.sources import Source
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
+from palbert.training.averaging import AVERAGES
 from palbert.training.samplers import SAMPLERS
 from palbert.training.schedule import SCHEDULES
 
@@ -37,6 +39,8 @@ Change = Callable[[str], dict[str, Any]]
 TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "sampler": (lambda name: {"training": {"sampler": name}}, SAMPLERS),
     "gradients": (lambda name: {"training": {"gradients": name}}, GRADIENTS),
+    "average": (lambda name: {"training": {"average": name}}, AVERAGES),
+    "balance": (lambda name: {"training": {"balance": name}}, BALANCES),
     "objectives": (lambda name: {"objectives": [name]}, OBJECTIVES),
     "schedule": (lambda name: {"optimizer": {"schedule": name}}, SCHEDULES),
     "adapters": (lambda name: {"adapters": name}, ADAPTERS),

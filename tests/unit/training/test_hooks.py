@@ -13,6 +13,7 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.errors import TrainingError
+from palbert.model.multitask import MultiTaskModel
 from palbert.training.checkpoint import read_description
 from palbert.training.hooks import MetricsLog, TensorBoard, read_records
 from palbert.training.trainer import Evaluation, Hook, Trainer
@@ -27,7 +28,7 @@ def scores(overall: float, sst: float, sts: float) -> tuple[float, dict[str, dic
 def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]]]]) -> None:
     """Let the evaluations of a run have these results."""
 
-    def evaluate(*, epoch: int, step: int) -> Evaluation:
+    def evaluate(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
         overall, tasks = story[epoch]
         return Evaluation(epoch=epoch, step=step, overall=overall, tasks=tasks)
 

@@ -1,0 +1,108 @@
+"""Teachers: models trained before, whose answers to the training rows are soft targets."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.build.checkpoint import open_checkpoint, read_tasks
+from palbert.build.machine import Machine, build_inference
+from palbert.data.dataset import Dataset, cache_folder
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import PalbertError, RecipeError, RunFolderError
+from palbert.recipe.schema import Recipe
+from palbert.runtime.files import new_folder, sha256
+from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.spec import Task
+
+log = logging.getLogger(__name__)
+
+
+def check_teachers(recipe: Recipe) -> None:
+    """Refuse teachers that do not answer their task, before anything is loaded; say when nobody listens."""
+    listening = {objective.name for stage in recipe.stages for objective in stage.objectives}
+    taught = [task.name for task in recipe.tasks.values() if task.teachers]
+    if taught and not any(name == "distillation" or ":" in name for name in listening):
+        log.warning("The teachers of %s have no effect: 'distillation' is not in objectives.", ", ".join(taught))
+    for task in recipe.tasks.values():
+        for number, run in enumerate(task.teachers):
+            place = f"tasks.{task.name}.teachers.{number}"
+            try:
+                own = read_tasks(RunFolder(Path(run)).checkpoint()).get(task.name)
+            except PalbertError as error:
+                raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
+            if own is None:
+                raise RecipeError(f"{place}: {run} has no task '{task.name}'.")
+            for field in ("kind", "target", "classes"):
+                if getattr(own, field) != getattr(task, field):
+                    raise RecipeError(f"{place}: {run} has another {field} of '{task.name}' than the recipe.")
+
+
+def teach(
+    recipe: Recipe, train: Mapping[str, Dataset], *, tokenizer: TextTokenizer, machine: Machine
+) -> dict[str, NDArray[np.float32]]:
+    """Let the teachers of every task answer its training rows: outputs by set, (rows, teachers, outputs)."""
+    taught: dict[str, list[NDArray[np.float32]]] = {}
+    for task in recipe.tasks.values():
+        for run in task.teachers:
+            teacher = _Teacher(RunFolder(Path(run)).checkpoint(), task, tokenizer=tokenizer, machine=machine)
+            for name in task.sets:
+                taught.setdefault(name, []).append(teacher.answer(name, train[name]))
+    return {name: np.stack(answers, axis=1) for name, answers in taught.items()}
+
+
+def teachers_sha256(recipe: Recipe) -> dict[str, str]:
+    """Return the hash of every teacher's weights."""
+    runs = {run for task in recipe.tasks.values() for run in task.teachers}
+    return {run: sha256(RunFolder(Path(run)).checkpoint() / "model.safetensors") for run in sorted(runs)}
+
+
+class _Teacher:
+    """One checkpoint that answers one task; it is loaded only if the cache lacks an answer."""
+
+    def __init__(self, folder: Path, task: Task, *, tokenizer: TextTokenizer, machine: Machine) -> None:
+        self.folder = folder
+        self.task = task
+        self.tokenizer = tokenizer
+        self.machine = machine
+        self._opened: Any = None
+
+    def answer(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
+        """Return the outputs for every row, (rows, outputs)."""
+        folder = cache_folder() / f"teacher-{self._key(dataset)}"
+        if (folder / "outputs.npy").is_file():
+            return np.load(folder / "outputs.npy")  # type: ignore[no-any-return]
+        outputs = self._ask(name, dataset)
+        try:
+            with new_folder(folder) as temporary:
+                np.save(temporary / "outputs.npy", outputs)
+        except (RunFolderError, OSError) as error:  # a cache is a convenience
+            log.warning("The teachers' answers cannot be kept: %s", error)
+        return outputs
+
+    def _ask(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
+        self._opened = self._opened or open_checkpoint(self.folder, self.machine)
+        opened = self._opened
+        tokens = dataset.tokens
+        if opened.tokenizer.sha256 != self.tokenizer.sha256:
+            tokens = tuple(opened.tokenizer(list(column)) for column in dataset.texts)
+        inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=self.machine)
+        title = f"teacher {self.folder.parent.parent.name} answers {name}"
+        outputs: NDArray[np.float32] = inference.outputs(opened.tasks[self.task.name], tokens, title=title).numpy()
+        return outputs
+
+    def _key(self, dataset: Dataset) -> str:
+        """Hash all that the answers depend on."""
+        digest = hashlib.sha256(f"{self.task.name} {self.machine.device.type} {self.machine.precision}".encode())
+        for name in ("model.safetensors", "palbert.json", "tokenizer.json"):
+            digest.update(sha256(self.folder / name).encode())
+        for column in dataset.texts:
+            digest.update(column.bytes.offsets.tobytes())
+            digest.update(column.bytes.values.tobytes())
+        return digest.hexdigest()[:32]

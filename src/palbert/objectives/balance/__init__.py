@@ -1,0 +1,12 @@
+"""Loss balancing: how much each task's loss counts beside the others."""
+
+from __future__ import annotations
+
+from palbert.objectives.balance.balance import Balance
+from palbert.objectives.balance.fixed import Fixed
+from palbert.objectives.balance.normalised import Normalised
+from palbert.objectives.balance.uncertainty import Uncertainty
+
+BALANCES: dict[str, type[Balance]] = {"fixed": Fixed, "normalised": Normalised, "uncertainty": Uncertainty}
+
+__all__ = ["BALANCES", "Balance", "Fixed", "Normalised", "Uncertainty"]

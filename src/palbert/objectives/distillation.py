@@ -1,0 +1,56 @@
+"""Distillation: answers like those of models trained before, one a task (Liu et al. 2019, arXiv:1904.09482)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.errors import RecipeError
+from palbert.model.multitask import MultiTaskModel
+from palbert.objectives import Goal, Pass, Term, check_positive
+from palbert.tasks.choices import Target
+
+
+class Distillation(Term):
+    """(1 − w) L(labels) + w L(teachers), for the tasks that have teachers.
+
+    The teachers' part is T² · cross-entropy with the mean of their probabilities at temperature T (Hinton et al. 2015,
+    arXiv:1503.02531, section 2), and the squared distance from the mean of their numbers. With w = ½ and T = 1 it is
+    the average of both losses that arXiv:1904.09482 takes. Teachers of one task each, and a student that learns
+    all of them, are the setting of arXiv:1907.04829 too.
+
+    The teachers have answered every training row before training begins, without dropout: a step costs nothing more.
+    """
+
+    def __init__(self, goals: Mapping[str, Goal], *, weight: float = 0.5, temperature: float = 1.0) -> None:
+        taught = {name: goal for name, goal in goals.items() if goal.taught}
+        super().__init__(taught, weight=weight)
+        check_positive("temperature", temperature)
+        if weight > 1:
+            raise RecipeError(f"Expected a weight from 0 (labels alone) to 1 (teachers alone), found {weight!r}.")
+        if not taught:
+            raise RecipeError("none of its tasks has teachers.", hint='Set tasks.<name>.teachers = ["runs/…"].')
+        self.temperature = temperature
+
+    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+        """Return what turns the loss on the labels into the weighted mean of both."""
+        values = {}
+        for name, part in batch.parts.items():
+            goal, outputs = self.goals[name], clean.outputs[name]
+            assert part.labels is not None and part.taught is not None, f"{name}: labels and teachers' answers"
+            soft = soft_loss(outputs, part.taught, target=goal.target, temperature=self.temperature)
+            values[name] = self.weight * (soft - goal.loss(outputs, part.labels))
+        return values
+
+
+def soft_loss(outputs: Tensor, taught: Tensor, *, target: Target, temperature: float) -> Tensor:
+    """Return the mean loss of outputs, (rows, outputs), on teachers' outputs, (rows, teachers, outputs)."""
+    if target == "number":
+        return F.mse_loss(outputs, taught.mean(1))
+    scaled, scale = outputs / temperature, temperature**2
+    if target == "binary":
+        return scale * F.binary_cross_entropy_with_logits(scaled, (taught / temperature).sigmoid().mean(1))
+    return scale * F.cross_entropy(scaled, (taught / temperature).softmax(2).mean(1))

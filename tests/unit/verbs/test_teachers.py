@@ -1,0 +1,131 @@
+"""Teachers: runs whose answers to the training rows a later run takes for soft targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import palbert
+from palbert.build import Machine, load_datasets, teach
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError
+from palbert.evaluation.evaluator import Inference
+from palbert.recipe.load import load_recipe, make_recipe
+from palbert.training.hooks import read_records
+
+pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
+
+Write = Callable[..., Path]
+CPU = Machine(torch.device("cpu"), "fp32")
+
+
+def values(tiny: Path, teacher: Path | None, **own: Any) -> dict[str, Any]:
+    """Return a recipe whose student shares nothing with the teacher but two of its tasks."""
+    teachers = {} if teacher is None else {"teachers": [str(teacher)]}
+    return {
+        "seed": 5,
+        "data": "samples",
+        "encoder": {"name": str(tiny), "dropout": 0.0, "attention_dropout": 0.0},
+        "tasks": {"sst": {**teachers, "dropout": 0.0}, "sts": {"dropout": 0.0}},
+        "training": {"epochs": 1, "steps_per_epoch": 6, "batch_size": 8, "log_every": 1, "sampler": "mixed"},
+        "optimizer": {"learning_rate": 1e-3},
+        "run": {"device": "cpu", "tensorboard": False},
+        **own,
+    }
+
+
+def losses(run: Path) -> list[dict[str, float]]:
+    return [record["losses"] for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
+
+
+def test_teachers_say_of_every_row_what_they_predict(
+    tiny_encoder: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALBERT_CACHE", str(tmp_path))
+    recipe = make_recipe(values(tiny_encoder, trained))
+    tokenizer = TextTokenizer.from_folder(tiny_encoder)
+    train = load_datasets(recipe, "train", tokenizer)
+    taught = teach(recipe, train, tokenizer=tokenizer, machine=CPU)
+    assert set(taught) == {"sst"} and taught["sst"].shape == (len(train["sst"]), 1, 5)
+    said = palbert.load(trained).predict("sst", list(train["sst"].texts[0]))
+    chosen = taught["sst"][:, 0].argmax(1)
+    assert [prediction.answer for prediction in said] == [recipe.tasks["sst"].classes[index] for index in chosen]
+
+    def refuse(*arguments: Any, **settings: Any) -> None:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(Inference, "outputs", refuse)  # the second time, the cache answers
+    assert np.array_equal(teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"], taught["sst"])
+
+
+def test_the_weight_mixes_labels_and_teachers(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path
+) -> None:
+    runs = {}
+    for weight in (None, 0.0, 0.5, 1.0):
+        objectives = [] if weight is None else [{"name": "distillation", "weight": weight}]
+        given = values(tiny_encoder, trained, objectives=objectives)
+        runs[weight] = palbert.train(write_recipe(given), out=tmp_path / f"run {weight}")
+    first = {weight: losses(run)[0] for weight, run in runs.items()}
+    assert first[0.5]["sst"] == pytest.approx((first[0.0]["sst"] + first[1.0]["sst"]) / 2, rel=1e-5)
+    assert first[1.0]["sst"] != first[0.0]["sst"] and first[1.0]["sts"] == first[0.0]["sts"]
+    ends = [load_file(runs[weight] / "checkpoints" / "last" / "model.safetensors") for weight in (None, 0.0, 1.0)]
+    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())  # weight 0 is no change at all
+    assert not all(torch.equal(value, ends[2][name]) for name, value in ends[0].items())
+
+
+def test_a_student_comes_nearer_to_its_teacher(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path
+) -> None:
+    training = {"epochs": 1, "steps_per_epoch": 120, "batch_size": 16, "log_every": 20, "sampler": "sequential"}
+    given = values(tiny_encoder, trained, objectives=[{"name": "distillation", "weight": 1.0}], training=training)
+    given["tasks"] = {"sst": {**given["tasks"]["sst"], "pooling": "mean"}}
+    given["optimizer"]["learning_rate"] = 5e-3
+    run = palbert.train(write_recipe(given), out=tmp_path / "run")
+    means = [line["sst"] for line in losses(run)]
+    recipe, tokenizer = load_recipe(run / "recipe.toml"), TextTokenizer.from_folder(tiny_encoder)
+    taught = teach(recipe, load_datasets(recipe, "train", tokenizer), tokenizer=tokenizer, machine=CPU)["sst"]
+    shares = torch.from_numpy(taught[:, 0]).softmax(1)
+    entropy = float(-(shares * shares.log()).sum(1).mean())  # no student can have less
+    assert entropy - 0.01 < means[-1] and means[-1] - entropy < 0.5 * (means[0] - entropy)
+    hashed = load_recipe(run / "recipe.toml").provenance
+    assert hashed is not None and list(hashed.teachers_sha256) == [str(trained)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"teachers": ["nowhere"]}, r"tasks\.sst\.teachers\.0: .*nowhere: no such folder"),
+        ({"classes": ["1", "2", "3", "4", "5"]}, "has another classes of 'sst'"),
+    ],
+)
+def test_a_teacher_that_cannot_teach_is_refused(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    given = values(tiny_encoder, trained, objectives=["distillation"])
+    given["tasks"]["sst"].update(change)
+    with pytest.raises(RecipeError, match=said):
+        palbert.train(write_recipe(given), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_of_other_tasks_is_refused(
+    tiny_encoder: Path, trained: Path, tmp_path: Path, write_recipe: Write
+) -> None:
+    given = values(tiny_encoder, None, objectives=["distillation"])
+    given["tasks"] = {"snli": {**dict.fromkeys(("train", "dev"), "quora-dev.tsv"), "teachers": str(trained)}}
+    with pytest.raises(RecipeError, match="has no task 'snli'"):
+        palbert.train(write_recipe(given), out=tmp_path / "run")
+
+
+def test_teachers_that_nobody_listens_to_are_mentioned(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    palbert.train(write_recipe(values(tiny_encoder, trained)), out=tmp_path / "run")
+    assert "The teachers of sst have no effect" in caplog.text
