@@ -120,14 +120,14 @@ class _Run:
         provenance = _provenance(encoder_folder, data, teachers_sha256(recipe))
         _compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
-        seed_everything(recipe.seed)
+        with self.ranks.first_ahead():
+            self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
+        seed_everything(recipe.seed)  # after the teachers: loading one draws numbers
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
         self.machine = machine
         self.data = data
-        with self.ranks.first_ahead():
-            self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
         self.stages = recipe.stages
         rows = {name: len(dataset) for name, dataset in data["train"].items()}
         self.sampler = Consecutive(
