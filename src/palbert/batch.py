@@ -13,7 +13,7 @@ from torch import Tensor
 class Part:
     """One task's share of a batch, or that of one of its extra sets.
 
-    A siamese pair takes two sequences: first all first sentences, then all second ones.
+    A siamese pair takes two sequences: first all first sentences, then all second ones; so do triplets with three.
     """
 
     sequences: slice
@@ -21,15 +21,17 @@ class Part:
     tokens: slice
     """The task's tokens in the batch."""
     width: int = 1
-    """Sequences per example: 1, or 2 for siamese pairs."""
+    """Sequences per example: 1, 2 for siamese pairs, 3 for triplets."""
     labels: Tensor | None = None
-    """Class indices (int64) or numbers (float32), one per example; None when predicting."""
+    """Class indices (int64) or numbers (float32), one per example; None when predicting, and for triplets."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
     taught: Tensor | None = None
     """What the task's teachers say, as outputs, (examples, teachers, outputs)."""
     task: str = ""
     """Whose head answers; the part's own name unless given, as for extra sets."""
+    answered: bool = True
+    """Whether the head answers at all; triplets are only compared."""
 
     @property
     def examples(self) -> int:

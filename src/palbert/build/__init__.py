@@ -2,7 +2,7 @@
 
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
-from palbert.build.data import load_datasets
+from palbert.build.data import load_datasets, load_set
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.teachers import teach, teachers_sha256
@@ -19,6 +19,7 @@ __all__ = [
     "check_names",
     "evaluate_now",
     "load_datasets",
+    "load_set",
     "make_gradients",
     "make_objectives",
     "make_sampler",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import torch
 
-from palbert.build.model import check_tasks, head_options
+from palbert.build.model import check_tasks, head_options, place_of
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
@@ -14,6 +15,7 @@ from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
 from palbert.model.relational import RELATIONS
+from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import Ranks
 from palbert.training.schedule import SCHEDULES
@@ -59,6 +61,31 @@ def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
         log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
     make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
-    make_objectives(recipe)
+    _check_triplets(recipe, make_objectives(recipe).terms)
     make_gradients(recipe, parameters=[], ranks=ranks)
     make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
+
+
+def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
+    """Refuse triplets that no term takes, a term without triplets, and triplets that nothing can learn from."""
+    for number, (section, term) in enumerate(zip(recipe.objectives, terms, strict=True)):
+        if term.triplets and term.weight > 0 and not term.goals:
+            raise RecipeError(
+                f"objectives.{number}: {section.name} contrasts triplets, and its tasks have none.",
+                hint='Give a task an extra set with form = "triplets", and name it in the objective\'s tasks.',
+            )
+    taken = {name for term in terms if term.triplets and term.weight > 0 for name in term.goals}
+    trained = recipe.training.trains or ("encoder", "adapters")
+    with_adapter = (recipe.adapters.tasks or tuple(recipe.tasks)) if recipe.adapters and "adapters" in trained else ()
+    for name, task in recipe.sets.items():
+        if task.triplets and name not in taken:
+            raise RecipeError(
+                f"{place_of(name)}: no objective takes these triplets.",
+                hint=f'Put {{name = "supervised-simcse", tasks = ["{task.name}"]}} among the objectives, '
+                "with a weight above 0, or leave the set out.",
+            )
+        if task.triplets and task.name not in with_adapter and (recipe.encoder.frozen or "encoder" not in trained):
+            raise RecipeError(
+                f"{place_of(name)}: triplets train the encoder, and it is frozen.",
+                hint="Train the encoder, give the task adapters, or leave the set out.",
+            )

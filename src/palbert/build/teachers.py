@@ -52,7 +52,7 @@ def teach(
     for task in recipe.tasks.values():
         for run in task.teachers:
             teacher = _Teacher(RunFolder(Path(run)).checkpoint(), task, tokenizer=tokenizer, machine=machine)
-            for name in task.sets:
+            for name in (name for name, view in task.sets.items() if not view.triplets):
                 taught.setdefault(name, []).append(teacher.answer(name, train[name]))
     return {name: np.stack(answers, axis=1) for name, answers in taught.items()}
 

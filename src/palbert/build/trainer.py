@@ -80,7 +80,12 @@ def make_objectives(recipe: Recipe) -> Objectives:
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
         check_tasks(recipe.tasks, section, place)
-        chosen = {name: goal for name, goal in goals.items() if recipe.task_of[name] in (section.tasks or recipe.tasks)}
+        triplets = getattr(find(OBJECTIVES, section.name), "triplets", False)
+        chosen = {
+            name: goals[name]
+            for name, task in recipe.sets.items()
+            if task.name in (section.tasks or recipe.tasks) and task.triplets == triplets
+        }
         terms.append(make(OBJECTIVES, section, place, chosen))
         if not isinstance(terms[-1], Term):
             raise RecipeError(
@@ -174,6 +179,7 @@ def build_trainer(
             stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
             max_length=task.max_length,
             siamese=task.siamese,
+            answered=not task.triplets,
             taught=(taught or {}).get(name),
         )
         for name, task in recipe.sets.items()

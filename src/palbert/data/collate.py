@@ -29,7 +29,7 @@ class Portion:
     max_length: int
     """Tokens per sequence, special tokens included."""
     siamese: bool = False
-    """Pairs as two sequences each, all first ones before all second ones."""
+    """Pairs as two sequences each, all first ones before all second ones; triplets are three in any case."""
     labels: NDArray[Any] | None = None
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
@@ -38,6 +38,8 @@ class Portion:
     """The teachers' outputs for all rows of the set, if it has teachers."""
     task: str = ""
     """The task that the set belongs to; the set's own name unless given."""
+    answered: bool = True
+    """Whether the task's head is to answer the rows."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             taught=_rows(portion.taught, portion.rows),
             share=portion.share,
             task=portion.task,
+            answered=portion.answered,
         )
         packed += pieces
         sequence, token = sequence + sequences, token + tokens

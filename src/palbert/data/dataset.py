@@ -46,6 +46,8 @@ class Dataset:
     """Rows left out because the label mapping says "drop"."""
     files: dict[str, str]
     """sha256 of each file."""
+    unpaired: int = 0
+    """Premises left out of triplets because they lacked an entailment or a contradiction."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -99,8 +101,8 @@ def _read(task: Task, split: Split) -> _Rows:
             if not chunk.columns:
                 continue  # JSONL without rows names no columns
             label = source.label or task.label
-            optional = split == "test" and label not in chunk.columns
-            _read_chunk(chunk, rows, labels, task, source, None if optional else reader)
+            unread = not task.labelled or (split == "test" and label not in chunk.columns)
+            _read_chunk(chunk, rows, labels, task, source, None if unread else reader)
     if not rows.ids:
         names = ", ".join(source.path for source in getattr(task, split))
         left_out = f" ({rows.dropped + rows.unmapped} were dropped)" if rows.dropped + rows.unmapped else ""

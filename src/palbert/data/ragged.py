@@ -45,6 +45,11 @@ class Ragged:
         row = range(len(self))[row]  # from the end, if negative
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
+    def take(self, rows: NDArray[np.int64]) -> Ragged:
+        """Return some of the rows, in that order."""
+        starts, lengths = self.offsets[rows], self.lengths[rows]
+        return Ragged(self.values[ranges(starts, lengths)], offsets_of(lengths))
+
     def save(self, folder: Path, name: str) -> None:
         """Write both arrays."""
         np.save(folder / f"{name}.values.npy", self.values)
@@ -71,6 +76,10 @@ class Texts(Sequence[str]):
         encoded = [row.encode("utf-8") for row in rows]
         values = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         return cls(Ragged(values, offsets_of(np.array([len(row) for row in encoded], dtype=np.int64))))
+
+    def take(self, rows: NDArray[np.int64]) -> Texts:
+        """Return some of the rows, in that order."""
+        return Texts(self.bytes.take(rows))
 
     def __len__(self) -> int:
         return len(self.bytes)

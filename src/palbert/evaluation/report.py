@@ -250,7 +250,8 @@ def _data_rows(report: RunReport) -> list[_DataRow]:
     rows = []
     for task in _tasks_of(report, {*evaluated, *report.train_labels, *report.lengths}):
         labels, lengths = report.train_labels.get(task), report.lengths.get(task)
-        train = len(labels) if labels is not None else None if lengths is None else len(lengths)
+        counted = report.summary.get("rows", {}).get(task, {}).get("train")  # triplets have no labels to count
+        train = len(labels) if labels is not None else counted
         limit = report.max_lengths.get(task)
         if lengths is None or len(lengths) == 0:
             rows.append(_DataRow(task, train, evaluated.get(task), max_length=limit))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -183,6 +184,22 @@ class Encoder(nn.Module):
         """Look words up, (tokens,) to (tokens, embedding_size)."""
         words: Tensor = self.embeddings.word(ids)
         return words
+
+    @contextmanager
+    def dropping(self, probability: float) -> Iterator[None]:
+        """Drop this share of hidden values and attention probabilities for a time, in place of the encoder's own."""
+        places: list[tuple[nn.Module, str]] = [
+            *((module, "probability") for module in self.modules() if isinstance(module, Dropout)),
+            *((layer, "attention_dropout") for layer in self.layers),
+        ]
+        former = [getattr(module, name) for module, name in places]
+        try:
+            for module, name in places:
+                setattr(module, name, probability)
+            yield
+        finally:
+            for (module, name), value in zip(places, former, strict=True):
+                setattr(module, name, value)
 
     def sequences(self, batch: PackedBatch) -> Sequences:
         """Return where the sequences of a batch lie, and how their distances bias the attention scores."""

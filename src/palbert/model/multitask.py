@@ -55,7 +55,7 @@ class MultiTaskModel(nn.Module):
         self.related = frozenset(related)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the outputs of each part of the batch, (examples, outputs), in float32."""
+        """Return the outputs of each part of the batch that is answered, (examples, outputs), in float32."""
         return self.answers(batch, self.vectors(batch, embeddings=embeddings))
 
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
@@ -69,9 +69,11 @@ class MultiTaskModel(nn.Module):
         }
 
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return each part's outputs, (examples, outputs), in float32, given its vectors."""
+        """Return the outputs of each part that is answered, (examples, outputs), in float32, given its vectors."""
         outputs = {}
         for name, part in batch.parts.items():
+            if not part.answered:
+                continue
             task = batch.task_of(name)
             pooled = self.relation(vectors[name]) if task in self.related else vectors[name]
             sides = pooled.chunk(part.width)

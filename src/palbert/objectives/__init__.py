@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -49,11 +50,14 @@ class Pass:
 
 
 class Term(nn.Module):
-    """One term beside the supervised losses, for some tasks.
+    """One term beside the supervised losses, for some sets of some tasks: those with labels, or those of triplets.
 
     A method is a subclass with a `values`; what it has as parameters is trained, and they and its buffers
     are kept in `checkpoints/last`, not in the model. A weight of 0 is no term at all: nothing is computed.
     """
+
+    triplets: ClassVar[bool] = False
+    """Whether the term is for sets of triplets; their parts have vectors, and neither outputs nor labels."""
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float) -> None:
         super().__init__()
@@ -90,3 +94,13 @@ def check_positive(name: str, value: float) -> None:
     """Refuse an option that is no number above 0."""
     if not isinstance(value, int | float) or not value > 0:
         raise RecipeError(f"Expected {name} above 0, found {value!r}.")
+
+
+def check_trained(name: str, model: MultiTaskModel) -> None:
+    """Refuse a model in which nothing before the heads is trained."""
+    before_heads = [module for role, module in model.roles() if role != "heads"]
+    if not any(parameter.requires_grad for module in before_heads for parameter in module.parameters()):
+        raise RecipeError(
+            f"objectives: {name} trains the encoder, and it is frozen.",
+            hint=f"Set encoder.frozen = false, or leave {name} out.",
+        )

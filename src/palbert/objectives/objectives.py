@@ -16,6 +16,7 @@ from palbert.objectives.rdrop import RDrop
 from palbert.objectives.simcse import SimCSE
 from palbert.objectives.smart import SMART
 from palbert.objectives.supervised import Supervised
+from palbert.objectives.supervised_simcse import SupervisedSimCSE
 
 
 class Objectives(nn.Module):
@@ -48,13 +49,16 @@ class Objectives(nn.Module):
             term.after_step(model)
 
     def forward(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return each task's loss before balancing, times the share of the step's rows that this batch holds."""
+        """Return each set's loss before balancing, times the share of the step's rows that this batch holds.
+
+        A set of triplets has no supervised loss, only what terms give for it.
+        """
         vectors = model.vectors(batch)
         clean = Pass(vectors, model.answers(batch, vectors))
         losses = self.supervised.of(batch, clean.outputs)
         for term in self.terms:
             for task, value in term(model, batch, clean).items():
-                losses[task] = losses[task] + value
+                losses[task] = losses[task] + value if task in losses else value
         return losses
 
 
@@ -64,4 +68,5 @@ OBJECTIVES: dict[str, type[Term]] = {
     "rdrop": RDrop,
     "simcse": SimCSE,
     "smart": SMART,
+    "supervised-simcse": SupervisedSimCSE,
 }

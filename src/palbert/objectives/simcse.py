@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive
+from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
 
 
 class SimCSE(Term):
@@ -24,10 +24,13 @@ class SimCSE(Term):
     The layer starts as the identity, is trained at the heads' rate, and serves training alone: it is kept in
     `checkpoints/last` for resuming, not in the model.
 
+    With a `dropout` of the term's own, both views are passes of their own with that rate for hidden values and
+    attention probabilities; the supervised pass and adapters keep theirs.
+
     A batch of one row has nothing to tell it from: the term is 0. The other rows of a batch are part of the loss,
     so cutting a step into pieces (`training.accumulation`) changes it.
 
-    Costs one forward and one backward pass beside the supervised one.
+    Costs one forward and one backward pass beside the supervised one; two of each with a dropout of its own.
     """
 
     def __init__(
@@ -37,11 +40,18 @@ class SimCSE(Term):
         weight: float = 1.0,
         temperature: float = 0.05,
         projection: bool = True,
+        dropout: float | None = None,
     ) -> None:
         super().__init__(goals, weight=weight)
         check_positive("temperature", temperature)
+        if dropout is not None and (not isinstance(dropout, int | float) or not 0 < dropout < 1):
+            raise RecipeError(
+                f"Expected dropout above 0 and below 1, found {dropout!r}.",
+                hint="Leave it out to take the encoder's own.",
+            )
         self.temperature = temperature
         self.projection = projection
+        self.dropout = dropout
         self.layers = nn.ModuleList()
         self.layer_of: dict[str, int] = {}
 
@@ -50,17 +60,12 @@ class SimCSE(Term):
         if self.weight == 0:
             return
         config = model.encoder.config
-        if not (config.dropout or config.attention_dropout):
+        if not (self.dropout or config.dropout or config.attention_dropout):
             raise RecipeError(
                 "objectives: simcse compares two passes with different dropout, and the encoder has none.",
-                hint="Set encoder.dropout above 0, or leave simcse out.",
+                hint="Set encoder.dropout or the term's own dropout above 0, or leave simcse out.",
             )
-        before_heads = [module for role, module in model.roles() if role != "heads"]
-        if not any(parameter.requires_grad for module in before_heads for parameter in module.parameters()):
-            raise RecipeError(
-                "objectives: simcse trains the encoder, and it is frozen.",
-                hint="Set encoder.frozen = false, or leave simcse out.",
-            )
+        check_trained("simcse", model)
         device = next(model.parameters()).device
         joint = [task for task, goal in self.goals.items() if goal.joint and self.projection]
         self.layer_of = {task: number for number, task in enumerate(joint)}
@@ -68,12 +73,12 @@ class SimCSE(Term):
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return the weighted InfoNCE loss of each task."""
-        second = model.vectors(batch)
+        first, second = self.views(model, batch, clean)
         values = {}
         # The cosines are divided by a small temperature: bf16 would be too coarse.
         with torch.autocast(batch.ids.device.type, enabled=False):
             for task, part in batch.parts.items():
-                views = clean.vectors[task].float(), second[task].float()
+                views = first[task].float(), second[task].float()
                 if task in self.layer_of:
                     layer = self.layers[self.layer_of[task]]
                     views = layer(views[0]), layer(views[1])
@@ -82,10 +87,25 @@ class SimCSE(Term):
                 values[task] = self.weight * torch.stack(losses).mean()
         return values
 
+    def views(
+        self, model: MultiTaskModel, batch: PackedBatch, clean: Pass
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        """Return the pooled vectors of two passes whose dropout differs."""
+        if self.dropout is None:
+            return clean.vectors, model.vectors(batch)
+        with model.encoder.dropping(self.dropout):
+            return model.vectors(batch), model.vectors(batch)
+
 
 def info_nce(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
-    """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = i, for two (rows, hidden)."""
-    cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t()  # (rows, rows)
+    """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = i.
+
+    Args:
+        first: What is to find its like, (rows, hidden).
+        second: Its like, row by row, and maybe others after them, (rows or more, hidden).
+        temperature: τ.
+    """
+    cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t()  # (rows, rows or more)
     return F.cross_entropy(cosines / temperature, torch.arange(len(first), device=first.device))
 
 

@@ -62,7 +62,9 @@ else:
     GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
     AverageChoice = component("ema", "none", "swa")
     BalanceChoice = component("fixed", "normalised", "uncertainty")
-    ObjectiveChoice = component("distillation", "proximal", "rdrop", "simcse", "smart", kind=ObjectiveSection)
+    ObjectiveChoice = component(
+        "distillation", "proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection
+    )
 
 
 class EncoderSection(Value):
@@ -194,7 +196,7 @@ class Recipe(Value):
     tasks: dict[str, Task] = Field(min_length=1)
     """The tasks by name; a name from the catalog brings its settings along."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart; none unless given."""
+    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart, supervised-simcse."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
@@ -273,13 +275,18 @@ class Recipe(Value):
             return self
         for number, objective in enumerate(self.objectives):
             still = any(name in self.tasks and not self.tasks[name].dropout for name in objective.tasks or self.tasks)
-            lacks = objective.name == "simcse" or (objective.name == "rdrop" and still)
+            without = objective.name == "simcse" and objective.options.get("dropout") is None
+            lacks = without or (objective.name == "rdrop" and still)
             if lacks and objective.options.get("weight") != 0:
                 raise PydanticCustomError(
                     "contradiction",
                     "objectives.{number}: {name} compares two passes with different dropout, and there is none. "
-                    "Set encoder.dropout above 0",
-                    {"number": number, "name": objective.name},
+                    "Set encoder.dropout above 0{or_own}",
+                    {
+                        "number": number,
+                        "name": objective.name,
+                        "or_own": ", or give the term a dropout of its own" * without,
+                    },
                 )
         return self
 

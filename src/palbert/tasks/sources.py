@@ -45,12 +45,14 @@ class ExtraSet(Value):
 
     train: Sources = Field(min_length=1)
     """Training files, read as one set."""
+    form: Literal["rows", "triplets"] = "rows"
+    """Rows as the task has them, or triplets (anchor, positive, hard negative) for objectives that contrast them."""
     text: tuple[str, ...] | None = None
-    """Text columns; the task's unless given."""
+    """Text columns; the task's unless given. Triplets: three, or premise and hypothesis, which is the default."""
     label: str | None = None
-    """Label column; the task's unless given."""
+    """Label column; the task's unless given. Triplets of two columns: "label"; of three columns: none is read."""
     labels: Labels | None = None
-    """Label mapping onto the task's labels; the task's unless given."""
+    """Label mapping onto the task's labels; the task's unless given. Triplets: onto entailment and contradiction."""
     quoting: Quoting | None = None
     """Quoting of the files; the task's unless given."""
     bad_rows: Literal["error", "drop"] | None = None
@@ -70,7 +72,7 @@ class ExtraSet(Value):
     @property
     def of_task(self) -> dict[str, Any]:
         """What takes the place of the task's own settings when this set is read."""
-        differing = self.model_dump(exclude={"train", "factor"}, exclude_none=True)
+        differing = self.model_dump(exclude={"train", "factor", "form"}, exclude_none=True)
         return {**differing, "train": self.train}
 
 

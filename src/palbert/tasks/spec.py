@@ -23,6 +23,17 @@ METRICS_OF_TARGET = {
     "binary": ("accuracy", "precision", "recall", "f1"),
     "number": ("pearson", "spearman", "mse"),
 }
+TRIPLETS: dict[str, Any] = {
+    "kind": "pair",
+    "pair_input": "siamese",
+    "target": "binary",
+    "classes": ("contradiction", "entailment"),
+    "range": None,
+    "text": ("premise", "hypothesis"),
+    "label": "label",
+    "labels": {"entailment": 1, "contradiction": 0, "neutral": "drop", "-": "drop"},
+}
+"""What a set of triplets has in place of its task's settings."""
 SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
 
 
@@ -147,15 +158,36 @@ class Task(Value):
         problems += [
             f"extra.{name}: text names {len(extra.text)} column{'s' * (len(extra.text) > 1)}, the task has {columns}"
             for name, extra in self.extra.items()
-            if extra.text is not None and len(extra.text) != columns
+            if extra.form == "rows" and extra.text is not None and len(extra.text) != columns
+        ]
+        problems += [
+            f"extra.{name}: triplets take three text columns (anchor, positive, hard negative) or two (premise, "
+            f"hypothesis) with a label, in all files alike; found {' and '.join(map(str, counts))}"
+            for name, extra in self.extra.items()
+            if extra.form == "triplets" and (counts := _text_columns(extra)) not in ([2], [3])
         ]
         return problems
 
     @property
     def sets(self) -> dict[str, Task]:
         """The training sets by name, each as the task that reads it: "quora", then "quora+snli"."""
-        own = {name: self.model_copy(update=extra.of_task) for name, extra in self.extra.items()}
+        own = {
+            name: TripletTask.model_construct(**{**dict(self), **TRIPLETS, **extra.of_task})
+            if extra.form == "triplets"
+            else self.model_copy(update=extra.of_task)
+            for name, extra in self.extra.items()
+        }
         return {self.name: self, **{f"{self.name}+{name}": task for name, task in own.items()}}
+
+    @property
+    def triplets(self) -> bool:
+        """Whether the set holds triplets, to be contrasted and not answered."""
+        return False
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there is a label to read for every row."""
+        return True
 
     @property
     def siamese(self) -> bool:
@@ -171,3 +203,23 @@ class Task(Value):
     def metric(self) -> str:
         """The metric that stands for the task in the overall score."""
         return self.metrics[0]
+
+
+class TripletTask(Task):
+    """A task as it reads a set of triplets: one sequence a sentence, whatever the task's own input is."""
+
+    @property
+    def triplets(self) -> bool:
+        """Whether the set holds triplets: it does."""
+        return True
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there is a label to read: of pairs, from which triplets are made."""
+        return len(self.text) == 2
+
+
+def _text_columns(extra: ExtraSet) -> list[int]:
+    """Return how many text columns the files of a set of triplets have."""
+    own = TRIPLETS["text"] if extra.text is None else extra.text
+    return sorted({len(own if source.text is None else source.text) for source in extra.train})

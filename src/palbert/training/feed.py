@@ -25,6 +25,8 @@ class SetFeed:
     stream: Stream
     max_length: int
     siamese: bool
+    answered: bool = True
+    """Whether the task's head answers the rows."""
     taught: np.ndarray | None = None
 
 
@@ -84,4 +86,5 @@ class Feed:
             labels=source.dataset.labels,
             taught=source.taught,
             share=share,
+            answered=source.answered,
         )

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from palbert.build import load_set
 from palbert.data.collate import sequence_lengths
-from palbert.data.dataset import Dataset, load_dataset
+from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.data_summary import SplitSummary, render_data_report
+from palbert.evaluation.wording import plural
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
@@ -18,6 +20,7 @@ from palbert.runtime.files import write_text
 from palbert.tasks.spec import Task
 
 EXAMPLES = 3
+UNPAIRED = "no entailment, or no contradiction"
 Row = tuple[str, ...]
 
 
@@ -34,7 +37,7 @@ def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) ->
             if getattr(view, split):
                 # Rows without text or label are findings here, not errors.
                 lenient = view.model_copy(update={"bad_rows": "drop"})
-                dataset = load_dataset(lenient, split, tokenizer)  # type: ignore[arg-type]
+                dataset = load_set(lenient, split, tokenizer)  # type: ignore[arg-type]
                 rows = [_normal(row) for row in zip(*dataset.texts, strict=True)]
                 summaries.append(_summarise(name, view, dataset, rows, train, tokenizer))
                 train |= set(rows) if split == "train" else set()
@@ -71,6 +74,7 @@ def _summarise(
     leaked = [index for index, row in enumerate(rows) if row in train]
     repeated, conflicting = _repeated(rows, dataset)
     examples = [
+        *([f"{plural(dataset.unpaired, 'premise')} left out: {UNPAIRED}."] if dataset.unpaired else []),
         *(f"In train too: {_shown(dataset, index)}" for index in leaked[:EXAMPLES]),
         *(f"Twice: {_shown(dataset, index)}" for index in repeated[:EXAMPLES]),
         *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),

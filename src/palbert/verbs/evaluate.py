@@ -165,6 +165,10 @@ def _notes(
     for name, dataset in [*train.items(), *datasets.items()]:
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
+        if dataset.unpaired:
+            notes.append(
+                f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."
+            )
         task = recipe.sets[name]
         _, cut = sequence_lengths(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
         if cut:

@@ -255,10 +255,12 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             _, cut = sequence_lengths(
                 dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
             )
-            details = [f"{len(dataset):,} rows"]
+            details = [f"{len(dataset):,} {'triplets' if task.triplets else 'rows'}"]
             details += [f"{cut:,} cut at {task.max_length} tokens"] if cut else []
             details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []
             details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
+            lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
+            details += [lacking] if dataset.unpaired else []
             log.info("%s %s: %s", name, split, ", ".join(details))
 
 

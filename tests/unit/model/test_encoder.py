@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError
+from palbert.model.dropout import Dropout
 from palbert.model.encoder import ACTIVATIONS, Encoder, EncoderConfig, _buckets
 
 CONFIG = EncoderConfig(
@@ -165,6 +166,31 @@ def test_each_dropout_makes_training_passes_differ(name: str) -> None:
 def test_training_without_dropout_equals_evaluation() -> None:
     encoder, batch = encoder_of(dropout=0.0, attention_dropout=0.0), pack([5, 9])
     assert torch.equal(encoder.train()(batch), encoder.eval()(batch))
+
+
+def test_another_dropout_for_a_time_equals_an_encoder_with_it_and_leaves_no_trace() -> None:
+    batch = pack([4, 7])
+    encoder, other = encoder_of(dropout=0.0, attention_dropout=0.3), encoder_of(dropout=0.5, attention_dropout=0.5)
+
+    def encoded(encoder: Encoder) -> Tensor:
+        torch.manual_seed(3)
+        output: Tensor = encoder(batch)
+        return output
+
+    before = encoded(encoder)
+    with encoder.dropping(0.5):
+        assert torch.equal(encoded(encoder), encoded(other))
+        assert torch.equal(encoded(encoder.eval()), encoded(other.eval()))
+    assert torch.equal(encoded(encoder.train()), before)
+
+
+def test_another_dropout_ends_with_an_exception_too() -> None:
+    encoder = encoder_of(dropout=0.1, attention_dropout=0.3)
+    with pytest.raises(ZeroDivisionError), encoder.dropping(0.5):
+        assert {layer.attention_dropout for layer in encoder.layers} == {0.5}
+        raise ZeroDivisionError
+    assert {layer.attention_dropout for layer in encoder.layers} == {0.3}
+    assert {module.probability for module in encoder.modules() if isinstance(module, Dropout)} == {0.1}
 
 
 def test_a_layer_is_the_norm_of_its_block() -> None:

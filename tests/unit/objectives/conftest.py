@@ -37,6 +37,7 @@ LABELS = {
     "number": np.linspace(0, 5, ROWS, dtype=np.float32),
 }
 FIRST = [" ".join(["the", "phone", "is", "a"][: row % 4 + 1]) + f" number {row}" for row in range(ROWS)]
+THIRD = [f"{row} people are in a" for row in range(ROWS)]
 SECOND = [" ".join(["a", "man", "with"][: row % 3 + 1]) for row in range(ROWS)]
 
 
@@ -73,6 +74,16 @@ class Scene:
         ]
         return collate(portions, self.tokenizer.template)
 
+    def with_triplets(self, task: str, rows: Sequence[int] = range(ROWS)) -> PackedBatch:
+        """Collate some rows of a task, and triplets for it."""
+        columns = self.tokenizer(FIRST), self.tokenizer(SECOND), self.tokenizer(THIRD)
+        spec = self.tasks[task]
+        chosen = np.array(rows)
+        own = Portion(task, columns[: len(spec.text)], chosen, 32, spec.siamese, labels=LABELS[spec.target])
+        share = len(rows) / ROWS
+        contrast = Portion(f"{task}+nli", columns, chosen, 32, siamese=True, share=share, task=task, answered=False)
+        return collate([own, contrast], self.tokenizer.template)
+
     def clean(self, batch: PackedBatch) -> Pass:
         vectors = self.model.vectors(batch)
         return Pass(vectors, self.model.answers(batch, vectors))
@@ -100,3 +111,17 @@ def scene(tiny_encoder: Path, tokenizer: TextTokenizer) -> Callable[..., Scene]:
         return Scene(model.train(), tasks, tokenizer)
 
     return make
+
+
+@pytest.fixture
+def nli(tmp_path: Path) -> dict[str, Any]:
+    """Return an extra set of twelve triplets, made from premises with an entailment and a contradiction each."""
+    words = ["the", "is", "to", "and", "it", "with", "a", "of", "in", "that", "this", "for"]
+    lines = ["premise\thypothesis\tlabel"]
+    for number in range(12):
+        word, other = words[number % 6], words[6 + number // 2]
+        premise = f"{word} {other} {other}"  # at first more like what contradicts it
+        lines += [f"{premise}\t{word} {word}\tentailment", f"{premise}\t{other} {other}\tcontradiction"]
+    path = tmp_path / "nli.tsv"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return {"nli": {"train": str(path), "form": "triplets"}}

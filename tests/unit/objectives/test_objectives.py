@@ -23,6 +23,7 @@ from palbert.verbs import train as verb
 MakeScene = Callable[..., Any]
 SIAMESE = {"pair_input": "siamese", "head": "concat"}
 TERMS = [name for name in OBJECTIVES if name != "distillation"]  # which has tests with teachers of its own
+LABELLED = [name for name in TERMS if not OBJECTIVES[name].triplets]
 
 
 @pytest.fixture
@@ -76,15 +77,21 @@ def test_a_weight_of_0_gives_the_same_run_bit_by_bit(values: dict[str, Any], tmp
 
 @pytest.mark.parametrize(
     ("objective", "passes"),
-    [("proximal", 1), ("rdrop", 1), ("simcse", 1), ("smart", 2), ({"name": "smart", "steps": 3}, 4)],
+    [
+        ("proximal", 1),
+        ("rdrop", 1),
+        ("simcse", 1),
+        ({"name": "simcse", "dropout": 0.2}, 2),
+        ("smart", 2),
+        ({"name": "smart", "steps": 3}, 4),
+    ],
 )
 def test_a_term_costs_the_passes_it_says(
     scene: MakeScene, monkeypatch: pytest.MonkeyPatch, objective: Any, passes: int
 ) -> None:
-    options = {} if isinstance(objective, str) else {"steps": objective["steps"]}
+    options = {"name": objective} if isinstance(objective, str) else dict(objective)
     stage = scene(dropout=0.1)
-    name = objective if isinstance(objective, str) else objective["name"]
-    term = OBJECTIVES[name](stage.goals, **options)  # type: ignore[call-arg]
+    term = OBJECTIVES[options.pop("name")](stage.goals, **options)
     term.prepare(stage.model)
     clean = stage.clean(stage.batch())
     counted = []
@@ -94,7 +101,7 @@ def test_a_term_costs_the_passes_it_says(
     assert len(counted) == passes
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", LABELLED)
 def test_a_term_trains_and_changes_the_run(name: str, values: dict[str, Any], tmp_path: Path) -> None:
     # The average is the weights themselves in the first step, so that the proximal term needs room to grow.
     objective = {"name": name, "weight": 5.0}
@@ -102,9 +109,11 @@ def test_a_term_trains_and_changes_the_run(name: str, values: dict[str, Any], tm
 
 
 @pytest.mark.parametrize("task", ["sst", "quora", "sts", "sts-siamese", "quora-siamese"])
-def test_all_terms_train_together_on_every_kind_of_task(values: dict[str, Any], tmp_path: Path, task: str) -> None:
+def test_all_terms_train_together_on_every_kind_of_task(
+    values: dict[str, Any], nli: dict[str, Any], tmp_path: Path, task: str
+) -> None:
     name, _, siamese = task.partition("-")
-    values["tasks"] = {name: dict(SIAMESE) if siamese else {}}
+    values["tasks"] = {name: {**(SIAMESE if siamese else {}), "extra": nli}}
     values["training"] |= {"epochs": 1, "accumulation": 2}
     assert "model.safetensors" in trained(values, tmp_path / "run", TERMS)
 
@@ -117,21 +126,24 @@ def test_terms_of_different_tasks_share_a_step_of_all_tasks(values: dict[str, An
 
 @pytest.mark.parametrize("adapters", ["pal", "lora"])
 def test_all_terms_train_with_adapters_in_a_frozen_encoder_and_a_relational_layer(
-    values: dict[str, Any], tmp_path: Path, adapters: str
+    values: dict[str, Any], nli: dict[str, Any], tmp_path: Path, adapters: str
 ) -> None:
     values["tasks"]["sts"] = {}
     values["encoder"]["frozen"] = True
     options = {"size": 8, "heads": 4} if adapters == "pal" else {"rank": 4}
     values |= {"adapters": {"name": adapters, **options}, "relation": {"name": "linear", "tasks": ["quora", "sts"]}}
     plain = trained(values, tmp_path / "plain", [])
+    values["tasks"]["sts"] = {"extra": nli}
     found = trained(values, tmp_path / "run", [{"name": name, "tasks": ["quora", "sts"]} for name in TERMS])
     assert plain["model.safetensors"] != found["model.safetensors"]
 
 
 @pytest.mark.parametrize("name", TERMS)
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_state(
-    name: str, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, values: dict[str, Any], nli: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if OBJECTIVES[name].triplets:
+        values["tasks"]["quora"]["extra"] = nli
     whole = trained(values, tmp_path / "whole", [name])
 
     class StopAt4(Hook):
@@ -200,6 +212,7 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
         ({"name": "smart", "weight": "much"}, {}, "objectives.0: Expected a weight of 0 or more, found 'much'."),
         ({"name": "simcse", "temperature": "hot"}, {}, "objectives.0: Expected temperature above 0, found 'hot'."),
         ({"name": "smart", "norm": "l1"}, {}, "objectives.0: Expected norm to be 'inf' or 'l2', found 'l1'."),
+        ({"name": "simcse", "dropout": 0}, {}, "objectives.0: Expected dropout above 0 and below 1, found 0."),
         ("simcse", STILL, "objectives.0: simcse compares two passes with different dropout"),
         ("tests:Nothing", {}, "cannot be imported"),
         ("collections:Counter", {}, "objectives.0: 'collections:Counter' is no objective."),

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from palbert.build import check_names
 from palbert.errors import RecipeError
 from palbert.objectives import Pass
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.simcse import SimCSE, info_nce
+from palbert.recipe.load import make_recipe
 
 MakeScene = Callable[..., Any]
 
@@ -152,3 +154,48 @@ def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> No
         SimCSE(frozen.goals).prepare(frozen.model)
     with pytest.raises(RecipeError, match="temperature"):
         SimCSE({}, temperature=0)
+
+
+def test_with_a_dropout_of_its_own_the_views_are_two_passes_with_that_rate(scene: MakeScene) -> None:
+    stage = scene("number-siamese", dropout=0.1)
+    batch = stage.batch()
+    clean = stage.clean(batch)
+    torch.manual_seed(5)
+    value = SimCSE(stage.goals, dropout=0.4)(stage.model, batch, clean)["number-siamese"]
+    stronger = scene("number-siamese", dropout=0.4)
+    torch.manual_seed(5)
+    first, second = (stronger.model.vectors(batch)["number-siamese"].chunk(2) for _ in range(2))
+    expected = [info_nce(one, other, temperature=0.05) for one, other in zip(first, second, strict=True)]
+    torch.testing.assert_close(value, torch.stack(expected).mean())
+    torch.manual_seed(5)
+    other = SimCSE(stage.goals, dropout=0.1)(stage.model, batch, clean)["number-siamese"]
+    assert not torch.isclose(value, other)
+
+
+def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene: MakeScene) -> None:
+    still = scene()
+    batch = still.batch()
+    term = SimCSE(still.goals, dropout=0.2)
+    term.prepare(still.model)
+    clean = still.clean(batch)
+    first, second = term.views(still.model, batch, clean)
+    assert all(not torch.equal(first[task], second[task]) for task in still.tasks)
+    again = still.clean(batch)
+    for task in still.tasks:  # the supervised pass has none, before and after
+        assert torch.equal(again.outputs[task], clean.outputs[task])
+    losses = Objectives(still.supervised, [term])(still.model, batch)
+    torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
+    assert still.gradient().isfinite().all()
+
+
+@pytest.mark.parametrize("dropout", [0, 0.0, 1, 1.5, -0.1, True, "some"])
+def test_a_dropout_of_its_own_is_between_0_and_1(dropout: Any) -> None:
+    with pytest.raises(RecipeError, match="Expected dropout above 0 and below 1"):
+        SimCSE({}, dropout=dropout)
+
+
+def test_a_dropout_of_its_own_makes_up_for_an_encoder_without_any(tiny_recipe: dict[str, Any]) -> None:
+    tiny_recipe["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0}
+    check_names(make_recipe({**tiny_recipe, "objectives": [{"name": "simcse", "dropout": 0.2}]}))
+    with pytest.raises(RecipeError, match="or give the term a dropout of its own"):
+        make_recipe({**tiny_recipe, "objectives": ["simcse"]})

@@ -1,0 +1,67 @@
+"""Triplets: an anchor, what follows from it and what contradicts it, made from pairs with labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.data.dataset import Dataset
+from palbert.data.ragged import Texts
+from palbert.errors import DataError
+
+Integers = NDArray[np.int64]
+
+
+def make_triplets(pairs: Dataset) -> Dataset:
+    """Pair the i-th entailment of each premise with its i-th contradiction, in the order of the files.
+
+    Args:
+        pairs: Premise and hypothesis, with label 1 for entailment and 0 for contradiction.
+
+    Returns:
+        Premise, entailment and contradiction, without labels, under the id of the entailment.
+    """
+    assert pairs.labels is not None, "triplets are made from pairs with labels"
+    premise = _numbered(pairs.texts[0])
+    place = _place(2 * premise + pairs.labels)  # of each row among those of its premise with the same label
+    entailments, contradictions = np.flatnonzero(pairs.labels == 1), np.flatnonzero(pairs.labels == 0)
+    key = premise * len(pairs) + place  # the same for those that belong together
+    _, first, second = np.intersect1d(key[entailments], key[contradictions], assume_unique=True, return_indices=True)
+    order = np.argsort(first)
+    positives, negatives = entailments[first[order]], contradictions[second[order]]
+    if not len(positives):
+        raise DataError(
+            f"{', '.join(pairs.files)}: no premise has both an entailment and a contradiction.",
+            hint="Triplets need both; is the label mapping right?",
+        )
+    return replace(
+        pairs,
+        ids=pairs.ids.take(positives),
+        texts=(pairs.texts[0].take(positives), pairs.texts[1].take(positives), pairs.texts[1].take(negatives)),
+        tokens=(pairs.tokens[0].take(positives), pairs.tokens[1].take(positives), pairs.tokens[1].take(negatives)),
+        labels=None,
+        unpaired=int(premise.max()) + 1 - len(np.unique(premise[positives])),
+    )
+
+
+def _numbered(texts: Texts) -> Integers:
+    """Give equal texts equal numbers, from 0 in the order they come."""
+    whole = texts.bytes.values.tobytes()  # slices of bytes are many times quicker than rows of a mapped array
+    numbers: dict[bytes, int] = {}
+    found = (
+        numbers.setdefault(whole[start:end], len(numbers)) for start, end in pairwise(texts.bytes.offsets.tolist())
+    )
+    return np.fromiter(found, dtype=np.int64, count=len(texts))
+
+
+def _place(keys: Integers) -> Integers:
+    """Return how many equal keys came before each one."""
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(begins, append=len(keys))
+    place = np.empty(len(keys), dtype=np.int64)
+    place[order] = np.arange(len(keys)) - np.repeat(begins, counts)
+    return place
