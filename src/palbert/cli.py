@@ -15,7 +15,15 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.errors import PalbertError, StoppedError
-from palbert.terminal import complain, log_to_terminal, print_summary, print_table, shown_answer
+from palbert.terminal import (
+    complain,
+    is_first_process,
+    log_to_terminal,
+    print_summary,
+    print_table,
+    shown_answer,
+    started_as,
+)
 
 
 class _Verbs(TyperGroup):
@@ -27,7 +35,7 @@ class _Verbs(TyperGroup):
         except KeyboardInterrupt as interrupt:
             folder = shlex.quote(str(interrupt)) if str(interrupt) else None  # of a run that can be resumed
             verb = "pretrain" if ctx.invoked_subcommand == "pretrain" else "train"
-            hint = f"Go on with: palbert {verb} {folder}/recipe.toml --out {folder} --resume" if folder else None
+            hint = f"Go on with: {started_as()} {verb} {folder}/recipe.toml --out {folder} --resume" if folder else None
             raise StoppedError("stopped", hint=hint) from None
 
 
@@ -113,8 +121,9 @@ def train(
 
     out = out or Path("runs") / Path(recipe).stem
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
-    print_summary(json.loads((folder / "report.json").read_text("utf-8")))
-    typer.echo(f"\nReport: {folder / 'report.html'}")
+    if is_first_process():
+        print_summary(json.loads((folder / "report.json").read_text("utf-8")))
+        typer.echo(f"\nReport: {folder / 'report.html'}")
 
 
 @app.command()
@@ -310,7 +319,8 @@ def main() -> None:
     except PalbertError as error:
         if debug and not isinstance(error, StoppedError):
             traceback.print_exc()
-        complain(error.message, error.hint)
+        if is_first_process() or not isinstance(error, StoppedError):  # all of them stop
+            complain(error.message, error.hint)
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:

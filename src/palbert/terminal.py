@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any
 
@@ -55,6 +56,17 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks: the only one, or the first of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def started_as() -> str:
+    """Return the command that palbert was started with, to be started again."""
+    processes = os.environ.get("LOCAL_WORLD_SIZE")
+    return f"torchrun --nproc-per-node {processes} -m palbert" if processes else "palbert"
+
+
 def complain(message: str, hint: str | None) -> None:
     """Say on stderr what went wrong, and what to do about it."""
     typer.echo(f"error: {message}", err=True)
@@ -72,6 +84,6 @@ def log_to_terminal() -> None:
             console().print(self.format(record), markup=False, soft_wrap=True)
 
     logger = logging.getLogger("palbert")
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.INFO if is_first_process() else logging.ERROR)
     logger.addHandler(Handler())
     logger.propagate = False

@@ -17,12 +17,13 @@ from palbert.model.adapters import ADAPTERS
 from palbert.model.relational import RELATIONS
 from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
+from palbert.runtime.distributed import Ranks
 from palbert.training.schedule import SCHEDULES
 
 log = logging.getLogger(__name__)
 
 
-def check_names(recipe: Recipe) -> None:
+def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
     """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
     check_tasks(recipe.tasks, recipe.adapters, "adapters")
     check_tasks(recipe.tasks, recipe.relation, "relation")
@@ -47,13 +48,13 @@ def check_names(recipe: Recipe) -> None:
     check_teachers(recipe)
     for number, stage in enumerate(recipe.stages):
         try:
-            _check_stage(stage)
+            _check_stage(stage, ranks)
         except RecipeError as error:
             place = f"phases.{number}." if recipe.phases else ""
             raise RecipeError(place + error.message, hint=error.hint) from None
 
 
-def _check_stage(recipe: Recipe) -> None:
+def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     sampler = recipe.training.sampler
     if recipe.factors and not takes_factors(sampler):
         names = ", ".join(recipe.factors)
@@ -63,7 +64,7 @@ def _check_stage(recipe: Recipe) -> None:
     if recipe.pretraining:
         make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     _check_triplets(recipe, make_objectives(recipe).terms)
-    make_gradients(recipe, parameters=[])
+    make_gradients(recipe, parameters=[], ranks=ranks)
     make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
 
 

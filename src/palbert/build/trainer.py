@@ -27,6 +27,7 @@ from palbert.objectives.balance import BALANCES, Balance
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
+from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
 from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.feed import Feed, SetFeed
@@ -99,7 +100,7 @@ def make_objectives(recipe: Recipe) -> Objectives:
     return Objectives(Supervised(losses), terms, balance=balance)
 
 
-def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> GradientMethod:
+def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks: Ranks | None = None) -> GradientMethod:
     """Make the gradient method; refuse one that cannot do anything with the recipe."""
     training, place = recipe.training, "training.gradients"
     cls = find(GRADIENTS, training.gradients.name)
@@ -113,7 +114,21 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor]) -> Gra
         raise
     except (TypeError, ValueError) as error:
         raise RecipeError(f"{place}: {error}") from error
+    if ranks:
+        _join(method, ranks, f"{place}: '{training.gradients.name}'")
     return method
+
+
+def _join(method: GradientMethod, ranks: Ranks, named: str) -> None:
+    """Let a gradient method work with several processes."""
+    join = getattr(method, "join", None)
+    if join:
+        join(ranks)
+    elif ranks.size > 1:
+        raise RecipeError(
+            f"{named} cannot add up the gradients of {ranks.size} processes.",
+            hint="Give it a method join(ranks), or train with one process.",
+        )
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
@@ -139,6 +154,7 @@ def build_trainer(
     taught: Mapping[str, NDArray[np.float32]] | None = None,
     sampler: Sampler | None = None,
     epochs: range | None = None,
+    ranks: Ranks | None = None,
 ) -> Trainer:
     """Put a trainer together, without hooks.
 
@@ -152,6 +168,7 @@ def build_trainer(
         taught: The teachers' outputs for the sets that have teachers.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: Which of that sampler's epochs are the stage's.
+        ranks: The processes that train together.
     """
     training, rates = recipe.training, recipe.optimizer
     set_trained(model, recipe)
@@ -171,7 +188,7 @@ def build_trainer(
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
-    gradients = make_gradients(recipe, parameters=trained)
+    gradients = make_gradients(recipe, parameters=trained, ranks=ranks)
     if isinstance(gradients, Weighted):
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
@@ -184,6 +201,7 @@ def build_trainer(
             device=machine.device,
             accumulation=training.accumulation,
             separate=getattr(gradients, "separate", False),
+            ranks=ranks,
         ),
         objective=objective,
         gradients=gradients,
@@ -207,6 +225,7 @@ def build_trainer(
         arithmetic=machine.arithmetic,
         evaluate=evaluate,
         epochs=epochs,
+        ranks=ranks,
     )
 
 

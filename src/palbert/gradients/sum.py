@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+
+from palbert.runtime.distributed import Ranks
 
 
 class Sum:
     """Add the tasks' gradients, each with its weight."""
 
-    def __init__(self, weights: Mapping[str, float]) -> None:
+    def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor] = ()) -> None:
         self.weights = dict(weights)
+        self.parameters = list(parameters)
+        self.ranks = Ranks()
+
+    def join(self, ranks: Ranks) -> None:
+        """Add up the gradients of several processes."""
+        self.ranks = ranks
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Add the gradients of one batch."""
         torch.stack([self.weights[task] * loss for task, loss in losses.items()]).sum().backward()  # type: ignore[no-untyped-call]
 
     def combine(self) -> None:
-        """Nothing is left to do: backward has added everything up."""
+        """Add up over processes; backward has added up everything else."""
+        self.ranks.sum_in_place(self.parameters)
 
     def observations(self) -> dict[str, Tensor]:
         """Nothing: the tasks' gradients are never seen apart."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from palbert.errors import MissingExtraError
 from palbert.gradients.gram import Gram, Products
+from palbert.runtime.distributed import Ranks
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,13 @@ class Weighted:
         self._combined = False
         self._cosines: dict[str, Tensor] = {}
         self._told = False
+        self._stream = self._stream_alone
+        self.ranks = Ranks()
+
+    def join(self, ranks: Ranks) -> None:
+        """Work on the gradients of several processes, added up."""
+        self.ranks = ranks
+        self._stream = self._stream_together if ranks.size > 1 else self._stream_alone
 
     def check(self, *, accumulation: int) -> None:
         """Refuse what cannot work: a single task, or recomputing in pieces."""
@@ -84,11 +92,13 @@ class Weighted:
         self._backward({task: weight * losses[task] for task, weight in self.weights.items() if task in losses})
 
     def combine(self) -> None:
-        """Weigh the kept gradients; with "recompute", the last backward has done it."""
+        """Weigh the kept gradients; with "recompute", the last backward has done it for this process's rows."""
         if not self._combined:
             self._cosines = {}
         if self._kept:
             self._combine_kept()
+        else:
+            self.ranks.sum_in_place(self.parameters)
         self._kept, self._combined = {}, False
 
     def observations(self) -> dict[str, Tensor]:
@@ -103,7 +113,11 @@ class Weighted:
             self._kept[task] = [_add(one, other) for one, other in zip(former, found, strict=True)]
 
     def _combine_kept(self) -> None:
-        kept = {task: self._kept[task] for task in self.weights if task in self._kept}
+        kept = {
+            task: self.ranks.sum_gradients(self._kept.pop(task), self.parameters)
+            for task in self.weights
+            if task in self._kept
+        }
         gram = Gram(kept)
         for one, other in combinations(kept, 2):
             for first, second in zip(kept[one], kept[other], strict=True):
@@ -162,10 +176,19 @@ class Weighted:
                 self._stream(losses[other], pass_by)
         return gram
 
-    def _stream(self, loss: Tensor, visit: Callable[[int, Tensor], None]) -> None:
+    def _stream_alone(self, loss: Tensor, visit: Callable[[int, Tensor], None]) -> None:
         """Show each parameter's gradient as soon as it is there, and let go of it."""
         with _visited(self.parameters, visit):
             loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+
+    def _stream_together(self, loss: Tensor, visit: Callable[[int, Tensor], None]) -> None:
+        """Show the gradients of several processes, added up: all at the end, in an order that is the same for all."""
+        found: dict[int, Tensor] = {}
+        self._stream_alone(loss, found.__setitem__)
+        own = [found.get(place) for place in range(len(self.parameters))]
+        for place, gradient in enumerate(self.ranks.sum_gradients(own, self.parameters)):
+            if gradient is not None:
+                visit(place, gradient)
 
     def _weigh(self, products: Products) -> Tensor:
         """Return the weights of the tasks on the CPU, where weightings loop over single numbers."""
@@ -182,7 +205,8 @@ class Weighted:
             f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(range(len(tasks)), 2)
         }
         # Of a run that diverges, the log tells which loss it was; solvers would only fail on its matrix.
-        return self.weighting(_unit(matrix)) if matrix.isfinite().all() else torch.ones(len(tasks))
+        weights = self.weighting(_unit(matrix)) if matrix.isfinite().all() else torch.ones(len(tasks))
+        return self.ranks.first(weights)  # the random orders of some are not those of other processes
 
 
 def torchjd_weighting(name: str, **options: Any) -> Weighting:

@@ -15,6 +15,7 @@ from palbert.data.collate import Portion, collate
 from palbert.data.ragged import Ragged
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template
+from palbert.runtime.distributed import Ranks
 
 
 class Rows(Protocol):
@@ -54,6 +55,7 @@ class Feed:
         device: Where batches go.
         accumulation: Pieces that a step's rows are cut into.
         separate: Give each set of a step a batch of its own, in place of packing them together.
+        ranks: The processes that the rows are divided among, before they are cut.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class Feed:
         device: torch.device,
         accumulation: int = 1,
         separate: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
         self.sets = dict(sets)
         self.template = template
         self.device = device
         self.accumulation = accumulation
         self.separate = separate
+        self.ranks = ranks or Ranks()
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
         """Return the batches of a step; `draws` says how often each set was drawn before."""
@@ -77,10 +81,13 @@ class Feed:
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
         for number, name in enumerate(sets):
             rows = self.sets[name].stream.batch(draws[name])
+            own = np.array_split(rows, self.ranks.size)[self.ranks.rank]
+            # With fewer rows than processes, some take a row that does not count: all see the same sets in a step.
+            counted, own = len(own) > 0, own if len(own) else rows[-1:]
             first = number % batches * self.accumulation
-            for place, part in enumerate(np.array_split(rows, self.accumulation), first):
+            for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
-                    pieces[place].append(self._portion(name, part, len(part) / len(rows)))
+                    pieces[place].append(self._portion(name, part, counted * len(part) / len(rows)))
         return [collate(piece, self.template).to(self.device) for piece in pieces if piece]
 
     def _portion(self, name: str, rows: np.ndarray, share: float) -> Portion:

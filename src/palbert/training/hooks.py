@@ -239,11 +239,34 @@ class Checkpoints(Hook):
                 position=trainer.position.as_dict(),
                 best=self.best,
                 optimizer=optimizer_tensors(trainer.optimizer),
-                random=random_state(device),
+                random=random_state(device, trainer.ranks),
                 objective=module_tensors(trainer.objective),
                 average=trainer.average.state(),
             ),
         )
+
+
+class Attendance(Hook):
+    """Be there when the first process saves a checkpoint: it asks the others for their generators' state."""
+
+    def __init__(self, *, every: int) -> None:
+        self.every = every
+
+    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+        """Answer now and then."""
+        if trainer.position.step % self.every == 0:
+            self._answer(trainer)
+
+    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """Answer after each epoch, when the first has evaluated."""
+        self._answer(trainer)
+
+    def on_stop(self, trainer: Trainer) -> None:
+        """Answer at the step where the run stopped."""
+        self._answer(trainer)
+
+    def _answer(self, trainer: Trainer) -> None:
+        random_state(trainer.parameters[0].device, trainer.ranks)
 
 
 def _number(value: float) -> float | None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
+from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed
 from palbert.training.optimizer import set_rates
@@ -93,7 +94,8 @@ class Trainer:
     """Sampler → feed → objective → balance → gradients → clip → optimizer → average, with hooks that watch.
 
     A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
-    schedule and the average run over their steps; all epochs unless given.
+    schedule and the average run over their steps; all epochs unless given. Several processes (`ranks`) do the same
+    steps at the same time, each on its share of the rows.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Trainer:
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -125,6 +128,7 @@ class Trainer:
         self.arithmetic = arithmetic
         self.evaluate = evaluate
         self.hooks = list(hooks)
+        self.ranks = ranks or Ranks()
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -147,6 +151,7 @@ class Trainer:
             self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
+        total = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
         self.gradients.combine()
         torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
         self.optimizer.step()
@@ -184,8 +189,9 @@ class Trainer:
                 self.position.draws[name] += 1
             self.position.done += 1
             self.position.step += 1
+            [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
             for hook in self.hooks:
-                hook.on_step(self, losses, sum(batch.tokens for batch in batches))
-            if self.stopping:
+                hook.on_step(self, losses, tokens)
+            if any(self.ranks.count(self.stopping)):  # one that is asked to stop is not to leave the others waiting
                 return False
         return True

@@ -12,24 +12,25 @@ from pathlib import Path
 from palbert import __version__
 from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import RunFolderError, TrainingError
+from palbert.errors import DeviceError, RunFolderError, TrainingError
 from palbert.model.masked import load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files, resolve_encoder
 from palbert.recipe.load import dump_recipe, load_recipe, with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
+from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state, seed_everything
 from palbert.training.checkpoint import load_weights, read_description, read_state, restore_optimizer
 from palbert.training.hooks import Checkpoints, MetricsLog, read_records
+from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.trainer import Position
 from palbert.verbs.running import (
     compare_provenance,
     provenance_of,
     refuse_another_recipe,
     refuse_own_encoder,
-    stop_on_interrupt,
     tensorboard_writers,
 )
 
@@ -58,6 +59,8 @@ def pretrain(
     Raises:
         KeyboardInterrupt: It was stopped; checkpoints/last is there to resume from.
     """
+    if find_ranks().size > 1:
+        raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
     if resume and _is_complete(folder):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import platform
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import TensorBoard
-from palbert.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -104,23 +101,3 @@ def tensorboard_writers(recipe: Recipe, folder: RunFolder) -> list[Any]:
     except ImportError:
         log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
         return []
-
-
-@contextmanager
-def stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
-
-    def stop(signum: int, frame: Any) -> None:
-        log.warning("stopping after this step; press Ctrl-C again to stop at once")
-        trainer.stopping = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    try:
-        former = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not in the main thread: the caller has its own way to stop
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)

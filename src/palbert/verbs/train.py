@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,9 +31,11 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.files import write_text
+from palbert.runtime.precision import choose_device
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state, seed_everything
+from palbert.runtime.seeding import restore_random_state, seed_apart, seed_everything
 from palbert.training.checkpoint import (
     load_weights,
     read_description,
@@ -41,9 +44,10 @@ from palbert.training.checkpoint import (
     restore_objective,
     restore_optimizer,
 )
-from palbert.training.hooks import Checkpoints, MetricsLog
+from palbert.training.hooks import Attendance, Checkpoints, MetricsLog
+from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.samplers import Consecutive
-from palbert.training.trainer import Evaluation, Position, Trainer
+from palbert.training.trainer import Evaluation, Hook, Position, Trainer
 from palbert.verbs.evaluate import evaluate
 from palbert.verbs.pretrain import pretrain_first
 from palbert.verbs.running import (
@@ -51,7 +55,6 @@ from palbert.verbs.running import (
     provenance_of,
     refuse_another_recipe,
     refuse_own_encoder,
-    stop_on_interrupt,
     tensorboard_writers,
 )
 
@@ -68,6 +71,8 @@ def train(
 ) -> Path:
     """Train a recipe and report on it; return the run folder.
 
+    Started by torchrun, all processes call it, and the first one alone writes.
+
     Args:
         recipe: A recipe, its file, or the name of a built-in one.
         out: The run folder; runs/<name of the recipe> unless given.
@@ -80,12 +85,17 @@ def train(
     """
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / name)
-    folder.check_free(resume=resume, force=force)
+    ranks = find_ranks()
+    if ranks.is_first:
+        folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    run = _Run(recipe, folder, resume=resume)
-    if run.fit():
-        evaluate(folder.path)
+    with ranks.connected(choose_device(recipe.run.device)):
+        finished = _Run(recipe, folder, resume=resume, ranks=ranks).fit()
+        if finished and ranks.is_first:
+            evaluate(folder.path)
+        ranks.wait()  # the report is there when the others return
+    if finished:
         return folder.path
     raise KeyboardInterrupt(str(folder.path))
 
@@ -93,19 +103,22 @@ def train(
 class _Run:
     """One run: everything is loaded and checked here, before the run folder is touched."""
 
-    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
-        check_names(recipe)
+    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool, ranks: Ranks | None = None) -> None:
+        self.ranks = ranks or Ranks()
+        check_names(recipe, self.ranks)
         if recipe.optimizer.adapter_learning_rate is not None and recipe.adapters is None:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         machine = Machine.for_recipe(recipe)
-        encoder_folder = resolve_encoder(recipe.encoder.name)
+        with self.ranks.first_ahead():  # the others find in the caches what the first has loaded
+            encoder_folder = resolve_encoder(recipe.encoder.name)
         refuse_own_encoder(folder, encoder_folder)
         self.folder = folder
         self.resume = resume and folder.has_begun
         self.keep_pretrained = resume
         self.tokenizer = TextTokenizer.from_folder(encoder_folder)
         check_lengths(recipe.sets, self.tokenizer)
-        data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
+        with self.ranks.first_ahead():
+            data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
         _log_data(recipe, data, self.tokenizer)
         files = [dataset.files for datasets in data.values() for dataset in datasets.values()]
         hashes = {file: value for each in files for file, value in each.items()}
@@ -113,13 +126,14 @@ class _Run:
         compare_provenance(recipe.provenance, provenance)
         self.recipe = recipe.model_copy(update={"provenance": provenance})
         self.machine, self.data = machine, data
-        self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
+        with self.ranks.first_ahead():
+            self.taught = teach(recipe, data["train"], tokenizer=self.tokenizer, machine=machine)
         self._build(encoder_folder)
 
     def _build(self, encoder_folder: Path) -> None:
         """Make the model and its trainers from an encoder."""
         recipe, machine = self.recipe, self.machine
-        seed_everything(recipe.seed)
+        seed_everything(recipe.seed)  # after the teachers: loading one draws numbers
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(machine.device)
@@ -130,10 +144,11 @@ class _Run:
         )
         for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
             self.trainer = self._phase(number)
+        seed_apart(recipe.seed, self.ranks)
 
     def _phase(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
-        return build_trainer(
+        trainer = build_trainer(
             self.stages[number],
             self.model,
             tokenizer=self.tokenizer,
@@ -143,16 +158,38 @@ class _Run:
             evaluate=self._evaluate,
             sampler=self.sampler,
             epochs=self.sampler.spans[number],
+            ranks=self.ranks,
         )
+        self.ranks.align(trainer.objective)  # a term that starts at random would differ in a later phase
+        return trainer
 
     def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
-        """Score a model on all tasks."""
+        """Score a model on all tasks; the first process does it, and nobody looks at the scores of another."""
+        if not self.ranks.is_first:
+            return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
         return evaluate_now(inference, self.recipe, self.data["dev"], epoch=epoch, step=step)
 
     def fit(self) -> bool:
         """Train to the end; return False if stopped by Ctrl-C."""
         best = self._restore() if self.resume else self._start()
+        hooks = self._hooks(best)
+        while True:
+            self.trainer.hooks = hooks
+            with stop_on_interrupt(self.trainer):
+                if not self.trainer.fit():
+                    return False
+            position = self.trainer.position
+            if position.epoch > self.sampler.epochs:
+                return True
+            self.trainer.average.finish()
+            self._enter(self._number_of(position))
+            self.trainer.position = position
+
+    def _hooks(self, best: dict[str, float]) -> list[Hook]:
+        """Make what watches the run; score the model before training."""
+        if not self.ranks.is_first:
+            return [Attendance(every=self.recipe.training.save_every)]
         writers = tensorboard_writers(self.recipe, self.folder)
         metrics = MetricsLog(self.folder.metrics, every=self.recipe.training.log_every, writers=writers)
         checkpoints = Checkpoints(
@@ -165,17 +202,7 @@ class _Run:
         )
         if not self.resume:
             metrics.write_evaluation(self.trainer.evaluate(self.model, epoch=0, step=0))
-        while True:
-            self.trainer.hooks = [metrics, checkpoints]
-            with stop_on_interrupt(self.trainer):
-                if not self.trainer.fit():
-                    return False
-            position = self.trainer.position
-            if position.epoch > self.sampler.epochs:
-                return True
-            self.trainer.average.finish()
-            self._enter(self._number_of(position))
-            self.trainer.position = position
+        return [metrics, checkpoints]
 
     def _number_of(self, position: Position) -> int:
         """Return the phase that a position lies in; after the end, the last."""
@@ -191,22 +218,26 @@ class _Run:
     def _start(self) -> dict[str, float]:
         if self.keep_pretrained:  # resumed before the tasks had their first checkpoint
             refuse_another_recipe(self.folder.recipe, self.recipe)
-        self.folder.clear(keep_pretrained=self.keep_pretrained)
-        write_text(self.folder.recipe, dump_recipe(self.recipe))
+        if self.ranks.is_first:
+            self.folder.clear(keep_pretrained=self.keep_pretrained)
+            write_text(self.folder.recipe, dump_recipe(self.recipe))
         if self.recipe.pretraining:
-            self._build(pretrain_first(self.recipe, self.folder))
+            with self.ranks.first_ahead():  # it pretrains alone, and the others find the encoder
+                encoder_folder = pretrain_first(self.recipe, self.folder)
+            self._build(encoder_folder)
         return {}
 
     def _restore(self) -> dict[str, float]:
         """Put weights, optimizer, generators and position back; return the best scores so far."""
         refuse_another_recipe(self.folder.recipe, self.recipe)
         last = self.folder.checkpoint("last")
-        read_description(last)
-        state = read_state(last)
-        self.folder.sweep()
+        with self.ranks.first_ahead():  # it may have to put folders back
+            read_description(last)
+            state = read_state(last)
+            self.folder.sweep()
         load_weights(last, self.model)
         position = Position(**state.position)
-        restore_random_state(state.random, self.machine.device)
+        restore_random_state(state.random, self.machine.device, self.ranks)
         number = self._number_of(position)
         if number > 0:
             self._enter(number)
@@ -214,7 +245,7 @@ class _Run:
             restore_average(last, self.trainer.average, state.average)
             restore_optimizer(self.trainer.optimizer, state.optimizer)
             restore_objective(last, self.trainer.objective, state.objective)
-            restore_random_state(state.random, self.machine.device)
+            restore_random_state(state.random, self.machine.device, self.ranks)
         self.trainer.position = position
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
         return state.best

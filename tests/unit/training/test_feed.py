@@ -11,6 +11,7 @@ from palbert.data.dataset import load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.recipe.load import make_recipe
+from palbert.runtime.distributed import Ranks
 from palbert.training.feed import Feed, SetFeed
 
 BATCH = 7
@@ -57,3 +58,42 @@ def test_pieces_hold_the_same_rows_and_their_shares_add_up(
         assert torch.equal(torch.cat([part.labels for part in parts]), whole.parts[task].labels)
         ids = torch.cat([batch.ids[batch.parts[task].tokens] for batch in cut])
         assert torch.equal(ids, whole.ids[whole.parts[task].tokens])
+
+
+@pytest.mark.parametrize(("size", "pieces"), [(1, 1), (2, 1), (3, 2), (7, 3)])
+def test_processes_divide_the_rows_among_them(
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer, size: int, pieces: int
+) -> None:
+    draws = {"sst": 1, "sts": 2}
+    (whole,) = make(sources, tokenizer, 1)(("sst", "sts"), draws)
+    batches = [
+        batch
+        for rank in range(size)
+        for batch in of_rank(sources, tokenizer, rank, size, pieces)(("sst", "sts"), draws)
+    ]
+    for task in draws:
+        parts = [batch.parts[task] for batch in batches if task in batch.parts]
+        assert sum(part.share for part in parts) == pytest.approx(1.0)
+        assert [part.share for part in parts] == [pytest.approx(part.examples / BATCH) for part in parts]
+        assert torch.equal(torch.cat([part.labels for part in parts]), whole.parts[task].labels)
+
+
+def test_a_process_without_rows_takes_one_that_does_not_count(
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer
+) -> None:
+    shares = []
+    for rank in range(BATCH + 2):
+        [batch] = of_rank(sources, tokenizer, rank, BATCH + 2, 1)(("sst", "sts"), {"sst": 0, "sts": 0})
+        assert [part.examples for part in batch.parts.values()] == [1, 1]
+        shares.append(batch.parts["sst"].share)
+    assert shares == [pytest.approx(1 / BATCH)] * BATCH + [0.0, 0.0]
+
+
+def of_rank(sources: dict[str, SetFeed], tokenizer: TextTokenizer, rank: int, size: int, pieces: int) -> Feed:
+    return Feed(
+        sources,
+        template=tokenizer.template,
+        device=torch.device("cpu"),
+        accumulation=pieces,
+        ranks=Ranks(rank, size),
+    )

@@ -129,3 +129,12 @@ def test_teachers_that_nobody_listens_to_are_mentioned(
 ) -> None:
     palbert.train(write_recipe(values(tiny_encoder, trained)), out=tmp_path / "run")
     assert "The teachers of sst have no effect" in caplog.text
+
+
+def test_a_run_is_the_same_whether_the_teachers_were_asked_before_or_not(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALBERT_CACHE", str(tmp_path / "cache"))
+    given = values(tiny_encoder, trained, objectives=[{"name": "distillation"}], encoder={"name": str(tiny_encoder)})
+    asked, remembered = (palbert.train(write_recipe(given), out=tmp_path / name) for name in ("asked", "remembered"))
+    assert losses(asked) == losses(remembered)

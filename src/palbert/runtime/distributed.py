@@ -1,0 +1,199 @@
+"""Ranks: the processes that train one model together, each on its share of every step's rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from palbert.errors import DeviceError
+
+ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun tells a process of the others."""
+BUCKET = 2**24
+"""Numbers that travel in one call: few calls, and little memory for the copy."""
+PATIENCE = timedelta(days=1)
+"""How long to wait for the others: the first evaluates and reports alone. torchrun itself ends a run that lost one."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One process alone: whatever it would ask of others is already there."""
+
+    rank: int = 0
+    """This process, from 0."""
+    size: int = 1
+    """How many there are."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that evaluates, writes and speaks."""
+        return self.rank == 0
+
+    @contextmanager
+    def connected(self, device: torch.device) -> Iterator[None]:
+        """Be in touch with the others while the block runs."""
+        yield
+
+    @contextmanager
+    def first_ahead(self) -> Iterator[None]:
+        """Let the first process run the block before the others do."""
+        yield
+
+    def count(self, *numbers: int) -> list[int]:
+        """Add up numbers on the host; the device goes on working."""
+        return list(numbers)
+
+    def wait(self) -> None:
+        """Wait until all are here."""
+        self.count(0)
+
+    def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Add up tensors that all have, in shapes that agree."""
+        return list(tensors)
+
+    def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
+        """Add up the gradients of some parameters; None counts as 0 and stays None where nobody has any."""
+        return list(gradients)
+
+    def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
+        """Add up what the parameters have in `.grad`."""
+
+    def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Return what each process has, first to last; on the CPU, and in shapes that agree."""
+        return [dict(tensors)]
+
+    def first(self, tensor: Tensor) -> Tensor:
+        """Return what the first process has."""
+        return tensor
+
+    def align(self, module: nn.Module) -> None:
+        """Give a module the first process's parameters and buffers."""
+
+
+@dataclass(frozen=True)
+class Processes(Ranks):
+    """Several processes, started by torchrun; each has to make the same calls in the same order."""
+
+    local_rank: int = 0
+    """This process among those on its machine, from 0."""
+    local_size: int = 1
+    """How many are on its machine."""
+
+    @contextmanager
+    def connected(self, device: torch.device) -> Iterator[None]:
+        """Meet the others; "cuda" is a device of its own for each, and "cuda:0" one that they share."""
+        dist.init_process_group(self._backend(device), rank=self.rank, world_size=self.size, timeout=PATIENCE)
+        yield
+        # Not after an error: the others may be waiting for a call that never comes, and torchrun ends them.
+        dist.destroy_process_group()
+
+    @contextmanager
+    def first_ahead(self) -> Iterator[None]:
+        """Let the first process run the block before the others do."""
+        if not self.is_first:
+            self.wait()
+        yield
+        if self.is_first:
+            self.wait()
+
+    def count(self, *numbers: int) -> list[int]:
+        """Add up numbers on the host; the device goes on working."""
+        total = torch.tensor(numbers, dtype=torch.int64)
+        dist.all_reduce(total)
+        return [int(number) for number in total.tolist()]
+
+    def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Add up tensors that all have, in shapes that agree."""
+        totals: list[Tensor] = []
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.detach().flatten() for tensor in bucket])
+            dist.all_reduce(flat)
+            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
+            totals += [piece.view(tensor.shape) for piece, tensor in zip(pieces, bucket, strict=True)]
+        return totals
+
+    def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
+        """Add up the gradients of some parameters; None counts as 0 and stays None where nobody has any."""
+        holders = self.count(*(gradient is not None for gradient in gradients))
+        held = [
+            torch.zeros_like(parameter) if gradient is None else gradient
+            for gradient, parameter, number in zip(gradients, parameters, holders, strict=True)
+            if number
+        ]
+        totals = iter(self.sum(held))
+        return [next(totals) if number else None for number in holders]
+
+    def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
+        """Add up what the parameters have in `.grad`."""
+        totals = self.sum_gradients([parameter.grad for parameter in parameters], parameters)
+        for parameter, total in zip(parameters, totals, strict=True):
+            parameter.grad = total
+
+    def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Return what each process has, first to last; on the CPU, and in shapes that agree."""
+        found: list[dict[str, Tensor]] = [{} for _ in range(self.size)]
+        for name, tensor in tensors.items():
+            copies = [torch.empty_like(tensor) for _ in found]
+            dist.all_gather(copies, tensor)
+            for place, copy in zip(found, copies, strict=True):
+                place[name] = copy
+        return found
+
+    def first(self, tensor: Tensor) -> Tensor:
+        """Return what the first process has."""
+        copy = tensor.detach().clone()
+        dist.broadcast(copy, 0)
+        return copy
+
+    def align(self, module: nn.Module) -> None:
+        """Give a module the first process's parameters and buffers."""
+        for value in module.state_dict().values():
+            dist.broadcast(value, 0)
+
+    def _backend(self, device: torch.device) -> str:
+        """Choose who carries the tensors; what is on the CPU goes by gloo, so that no count waits for the device."""
+        if device.type == "mps":
+            raise DeviceError("Several processes cannot share 'mps'.", hint='Set run.device = "cpu".')
+        if device.type != "cuda" or device.index is not None:  # nccl refuses a device that processes share
+            return "gloo"
+        if self.local_size > torch.cuda.device_count():
+            raise DeviceError(
+                f"{self.local_size} processes on this machine; there are {torch.cuda.device_count()} CUDA devices.",
+                hint='Start one process a device, or set run.device = "cuda:0" to let all share one.',
+            )
+        torch.cuda.set_device(self.local_rank)
+        return "cpu:gloo,cuda:nccl"
+
+
+def find_ranks() -> Ranks:
+    """Read from the environment which of torchrun's processes this is; started without it, the only one."""
+    if not all(name in os.environ for name in ENVIRONMENT):
+        return Ranks()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return Processes(
+        rank,
+        size,
+        local_rank=int(os.environ.get("LOCAL_RANK", rank)),
+        local_size=int(os.environ.get("LOCAL_WORLD_SIZE", size)),
+    )
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Put tensors of one type together, up to a size."""
+    bucket: list[Tensor] = []
+    size = 0
+    for tensor in tensors:
+        if bucket and (size + tensor.numel() > BUCKET or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(tensor)
+        size += tensor.numel()
+    if bucket:
+        yield bucket
