@@ -23,6 +23,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "houlsby": {"size": 4},
     "lora": {"rank": 2},
 }
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 RELATED = {"name": "linear", "tasks": ["quora", "sts"]}
 
 

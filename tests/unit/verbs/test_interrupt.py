@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import tomli_w
+import torch
 
 import palbert
 from palbert.training.hooks import read_records
@@ -54,7 +55,7 @@ def start(recipe: Path, run: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},  # sums depend on how they are cut
     )
     deadline = time.monotonic() + 60
     while sum(record["kind"] == "train" for record in read_records(run / "metrics.jsonl")) < 3:
