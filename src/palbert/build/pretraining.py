@@ -23,7 +23,7 @@ from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import SAMPLERS
+from palbert.training.samplers import Sequential, Settings
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Trainer
 
@@ -79,12 +79,14 @@ def build_pretrainer(
     feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
     return Trainer(
         model,
-        sampler=SAMPLERS["sequential"](
-            {NAME: len(train)},
-            batch_sizes={NAME: section.batch_size},
-            epochs=section.epochs,
-            steps=section.steps_per_epoch,
-            seed=recipe.seed,
+        sampler=Sequential(
+            Settings(
+                rows={NAME: len(train)},
+                batch_sizes={NAME: section.batch_size},
+                epochs=section.epochs,
+                steps=section.steps_per_epoch,
+                seed=recipe.seed,
+            )
         ),
         feed=Feed({NAME: feed}, template=tokenizer.template, device=machine.device),
         objective=objective,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from palbert.tasks.choices import Component
 from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import SAMPLERS, Sampler
+from palbert.training.samplers import SAMPLERS, Sampler, Settings
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
@@ -40,22 +41,28 @@ from palbert.training.trainer import Evaluate, Evaluation, Trainer
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     """Make the sampler for sets of these sizes."""
     training = recipe.training
-    sampler = make(
-        SAMPLERS,
-        _with_factors(training.sampler, recipe.factors),
-        "training.sampler",
-        rows,
-        batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
-        epochs=training.epochs,
-        steps=training.steps_per_epoch,
-        seed=recipe.seed,
-    )
-    if not isinstance(sampler, Sampler):
+    if not _is_sampler(find(SAMPLERS, training.sampler.name)):
         raise RecipeError(
             f"training.sampler: '{training.sampler.name}' is no sampler.",
             hint="Derive its class from palbert.training.samplers.Sampler.",
         )
+    sampler: Sampler = make(
+        SAMPLERS,
+        _with_factors(training.sampler, recipe.factors),
+        "training.sampler",
+        Settings(
+            rows=rows,
+            batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
+            epochs=training.epochs,
+            steps=training.steps_per_epoch,
+            seed=recipe.seed,
+        ),
+    )
     return sampler
+
+
+def _is_sampler(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Sampler)
 
 
 def takes_factors(sampler: Component) -> bool:

@@ -21,6 +21,7 @@ from palbert.training.samplers import (
     RoundRobin,
     Sampler,
     Sequential,
+    Settings,
     SquareRoot,
     Temperature,
 )
@@ -32,9 +33,9 @@ ONE_A_STEP = sorted(SAMPLERS.keys() - {"mixed"})
 
 
 def sampler(cls: Any, **changes: Any) -> Any:
-    settings: dict[str, Any] = {"rows": ROWS, "batch_size": 16, "epochs": 5, "steps": 1800, "seed": 0, **changes}
-    batch_sizes = dict.fromkeys(settings["rows"], settings.pop("batch_size"))
-    return cls(settings.pop("rows"), batch_sizes=batch_sizes, **settings)
+    told: dict[str, Any] = {"rows": ROWS, "epochs": 5, "steps": 1800, "seed": 0}
+    told = {key: changes.pop(key, value) for key, value in told.items()}
+    return cls(Settings(batch_sizes=dict.fromkeys(told["rows"], changes.pop("batch_size", 16)), **told), **changes)
 
 
 def by_formula(alpha: float, **factors: float) -> dict[str, float]:
@@ -216,7 +217,8 @@ def test_sequential_shares_the_steps_out_by_batches(steps: int) -> None:
 
 def test_sequential_counts_batches_and_not_rows() -> None:
     sizes = {"long": 8, "short": 32}
-    chosen = Sequential({"long": 80, "short": 320}, batch_sizes=sizes, epochs=1, steps=10, seed=0)
+    rows = {"long": 80, "short": 320}
+    chosen = Sequential(Settings(rows=rows, batch_sizes=sizes, epochs=1, steps=10, seed=0))
     assert chosen.planned(1) == {"long": 5, "short": 5}
 
 

@@ -9,7 +9,7 @@ from palbert.training.samplers.drawn import Drawn
 from palbert.training.samplers.mixed import Mixed
 from palbert.training.samplers.proportional import Proportional
 from palbert.training.samplers.round_robin import RoundRobin
-from palbert.training.samplers.sampler import Fixed, Plan, Sampler
+from palbert.training.samplers.sampler import Fixed, Plan, Sampler, Settings
 from palbert.training.samplers.sequential import Sequential
 from palbert.training.samplers.square_root import SquareRoot
 from palbert.training.samplers.temperature import Temperature
@@ -38,6 +38,7 @@ __all__ = [
     "RoundRobin",
     "Sampler",
     "Sequential",
+    "Settings",
     "SquareRoot",
     "Temperature",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from palbert.training.options import check_number
 from palbert.training.samplers.drawn import Drawn
+from palbert.training.samplers.sampler import Settings
 
 
 class Annealed(Drawn):
@@ -16,16 +17,12 @@ class Annealed(Drawn):
 
     def __init__(
         self,
-        rows: Mapping[str, int],
+        settings: Settings,
         *,
-        batch_sizes: Mapping[str, int],
-        epochs: int,
-        steps: int | None,
-        seed: int,
         factors: Mapping[str, float] | None = None,
         decay: float = 0.8,
     ) -> None:
-        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed, factors=factors)
+        super().__init__(settings, factors=factors)
         self.decay = check_number("decay", decay)
 
     def exponent(self, epoch: int) -> float:

@@ -10,32 +10,19 @@ import numpy as np
 
 from palbert.errors import PalbertError, did_you_mean
 from palbert.training.options import check_number
-from palbert.training.samplers.sampler import Plan, Sampler
+from palbert.training.samplers.sampler import Plan, Sampler, Settings
 
 
 class Drawn(Sampler):
     """Draw each step's task with a probability that depends on the epoch alone.
 
     Args:
-        rows: Training rows of each task.
-        batch_sizes: Rows that one batch of each task takes.
-        epochs: Length of the run.
-        steps: Steps per epoch; None for as many as there are batches.
-        seed: Starts the draws.
+        settings: The sets and the length of the run.
         factors: f_i, multiplied onto the weights of the tasks named; 1 for all others.
     """
 
-    def __init__(
-        self,
-        rows: Mapping[str, int],
-        *,
-        batch_sizes: Mapping[str, int],
-        epochs: int,
-        steps: int | None,
-        seed: int,
-        factors: Mapping[str, float] | None = None,
-    ) -> None:
-        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed)
+    def __init__(self, settings: Settings, *, factors: Mapping[str, float] | None = None) -> None:
+        super().__init__(settings)
         self.factors = {**dict.fromkeys(self.rows, 1.0), **_checked(factors, self.rows)}
 
     @abstractmethod

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from palbert.training.options import check_switch
-from palbert.training.samplers.sampler import Fixed, Plan
+from palbert.training.samplers.sampler import Fixed, Plan, Settings
 
 
 class RoundRobin(Fixed):
     """One batch from each task in turn; one pass ends with the smallest set.
 
     Args:
-        rows: Training rows of each task.
-        batch_sizes: Rows that one batch of each task takes.
-        epochs: Length of the run.
-        steps: Steps per epoch; None for one pass.
-        seed: Without effect: nothing is drawn.
+        settings: The sets and the length of the run.
         cycle: Let a pass go on until the largest set ends; smaller ones start again.
     """
 
-    def __init__(
-        self,
-        rows: Mapping[str, int],
-        *,
-        batch_sizes: Mapping[str, int],
-        epochs: int,
-        steps: int | None,
-        seed: int,
-        cycle: bool = False,
-    ) -> None:
+    def __init__(self, settings: Settings, *, cycle: bool = False) -> None:
         self.cycle = check_switch("cycle", cycle)  # one_pass reads it
-        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed)
+        super().__init__(settings)
 
     def one_pass(self) -> int:
         """Return the steps until the smallest set ends, or the largest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import ceil
@@ -12,31 +13,31 @@ from math import ceil
 Plan = list[tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What every sampler is told of a run."""
+
+    rows: Mapping[str, int]
+    """Training rows of each set."""
+    batch_sizes: Mapping[str, int]
+    """Rows that one batch of each set takes."""
+    epochs: int
+    """Length of the run."""
+    steps: int | None
+    """Steps per epoch; None for one pass, as each sampler understands it."""
+    seed: int
+    """Starts the draws."""
+
+
 class Sampler(ABC):
-    """A pure function of sizes, epoch and seed: the tasks of every step of an epoch.
+    """A pure function of sizes, epoch and seed: the sets of every step of an epoch."""
 
-    Args:
-        rows: Training rows of each task.
-        batch_sizes: Rows that one batch of each task takes.
-        epochs: Length of the run.
-        steps: Steps per epoch; None for one pass, as each sampler understands it.
-        seed: Starts the draws.
-    """
-
-    def __init__(
-        self,
-        rows: Mapping[str, int],
-        *,
-        batch_sizes: Mapping[str, int],
-        epochs: int,
-        steps: int | None,
-        seed: int,
-    ) -> None:
-        self.rows = dict(rows)
-        self.batches = {task: ceil(rows[task] / batch_sizes[task]) for task in rows}
-        self.epochs = epochs
-        self.steps = steps or self.one_pass()
-        self.seed = seed
+    def __init__(self, settings: Settings) -> None:
+        self.rows = dict(settings.rows)
+        self.batches = {name: ceil(rows / settings.batch_sizes[name]) for name, rows in settings.rows.items()}
+        self.epochs = settings.epochs
+        self.steps = settings.steps or self.one_pass()
+        self.seed = settings.seed
 
     def one_pass(self) -> int:
         """Return the steps of an epoch when the recipe does not say."""

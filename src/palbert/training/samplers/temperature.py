@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from palbert.training.options import check_number
 from palbert.training.samplers.drawn import Drawn
+from palbert.training.samplers.sampler import Settings
 
 
 class Temperature(Drawn):
@@ -16,16 +17,12 @@ class Temperature(Drawn):
 
     def __init__(
         self,
-        rows: Mapping[str, int],
+        settings: Settings,
         *,
-        batch_sizes: Mapping[str, int],
-        epochs: int,
-        steps: int | None,
-        seed: int,
         factors: Mapping[str, float] | None = None,
         temperature: float = 2.0,
     ) -> None:
-        super().__init__(rows, batch_sizes=batch_sizes, epochs=epochs, steps=steps, seed=seed, factors=factors)
+        super().__init__(settings, factors=factors)
         self.temperature = check_number("temperature", temperature, above=0, finite=False)
 
     def exponent(self, epoch: int) -> float:
