@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import sys
 import traceback
@@ -310,7 +311,23 @@ def data_check(
 
 
 def main() -> None:
-    """Run the command line; errors become one message and an exit code."""
+    """Run the command line; one of several processes ends without the interpreter's own end.
+
+    There, gloo's threads may still hold tensors that they cannot let go of any more, and abort a run that is complete
+    (https://github.com/pytorch/pytorch/pull/179291).
+    """
+    try:
+        _run()
+    except SystemExit as end:
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(end.code or 0))
+
+
+def _run() -> None:
+    """Parse and call; errors become one message and an exit code."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     log_to_terminal()

@@ -106,6 +106,7 @@ def results(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     finally:
         for process in processes:
             process.kill()
+            process.communicate()
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,5 @@ def main(folder: Path) -> None:
 
 
 main(Path(sys.argv[1]))
+sys.stdout.flush()
+os._exit(0)  # as the command line ends one of several processes, and says why
