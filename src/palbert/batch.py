@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -85,16 +85,27 @@ class PackedBatch:
 
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device; asynchronously when the batch is pinned."""
+        return self._with(lambda values: values.to(device, non_blocking=True))
+
+    def pinned(self) -> PackedBatch:
+        """Copy to memory that a CUDA device can read by itself."""
+        return self._with(lambda values: values.pin_memory())
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> PackedBatch:
         parts = {
-            name: replace(part, labels=_moved(part.labels, device), taught=_moved(part.taught, device))
+            name: replace(
+                part,
+                labels=None if part.labels is None else change(part.labels),
+                taught=None if part.taught is None else change(part.taught),
+            )
             for name, part in self.parts.items()
         }
         return replace(
             self,
-            ids=self.ids.to(device, non_blocking=True),
-            positions=self.positions.to(device, non_blocking=True),
-            types=self.types.to(device, non_blocking=True),
-            starts=self.starts.to(device, non_blocking=True),
+            ids=change(self.ids),
+            positions=change(self.positions),
+            types=change(self.types),
+            starts=change(self.starts),
             parts=parts,
         )
 
@@ -119,7 +130,3 @@ class PackedBatch:
             starts=torch.cat([self.starts[:1], ends]),
             parts=parts,
         )
-
-
-def _moved(values: Tensor | None, device: torch.device | str) -> Tensor | None:
-    return None if values is None else values.to(device, non_blocking=True)

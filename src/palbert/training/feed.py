@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +33,10 @@ class Rows(Protocol):
     def labels(self) -> NDArray[Any] | None:
         """The labels of all rows, if there are any."""
         ...
+
+
+AHEAD = 2
+"""Steps whose batches are made in advance."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +81,35 @@ class Feed:
         self.accumulation = accumulation
         self.separate = separate
         self.ranks = ranks or Ranks()
+        self.waited = 0.0  # seconds that steps had to wait for their batches
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
         """Return the batches of a step; `draws` says how often each set was drawn before."""
+        return [batch.to(self.device) for batch in self._collate(sets, draws)]
+
+    def ahead(
+        self, plan: Iterable[Sequence[str]], draws: Mapping[str, int]
+    ) -> Generator[list[PackedBatch], None, None]:
+        """Yield the batches of every step of a plan; a thread makes the next ones while a step is computed."""
+        draws = dict(draws)
+        coming: deque[Future[list[PackedBatch]]] = deque()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed") as thread:
+            for sets in plan:
+                coming.append(thread.submit(self._collate, sets, dict(draws)))
+                for name in sets:
+                    draws[name] += 1
+                if len(coming) > AHEAD:
+                    yield self._take(coming.popleft())
+            while coming:
+                yield self._take(coming.popleft())
+
+    def _take(self, coming: Future[list[PackedBatch]]) -> list[PackedBatch]:
+        start = time.perf_counter()
+        batches = coming.result()
+        self.waited += time.perf_counter() - start
+        return [batch.to(self.device) for batch in batches]
+
+    def _collate(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
         batches = len(sets) if self.separate else 1
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
         for number, name in enumerate(sets):
@@ -88,7 +121,9 @@ class Feed:
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
                     pieces[place].append(self._portion(name, part, counted * len(part) / len(rows)))
-        return [collate(piece, self.template).to(self.device) for piece in pieces if piece]
+        packed = [collate(piece, self.template) for piece in pieces if piece]
+        # From pinned memory, copies go on while the host does.
+        return [batch.pinned() for batch in packed] if self.device.type == "cuda" else packed
 
     def _portion(self, name: str, rows: np.ndarray, share: float) -> Portion:
         source = self.sets[name]

@@ -44,6 +44,7 @@ class MetricsLog(Hook):
         self.drawn: Counter[str] = Counter()
         self.tokens = 0
         self.clock = 0.0
+        self.waited = 0.0
         self._bar: Any = None
         self._line: Bar | None = None
 
@@ -133,8 +134,10 @@ class MetricsLog(Hook):
         cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
         weights = {task: _number(float(weight)) for task, weight in trainer.objective.balance.weights().items()}
         now = time.perf_counter()
+        elapsed = max(now - self.clock, 1e-9)
         trainer.position.seconds += now - self.clock
-        speed = self.tokens / max(now - self.clock, 1e-9)
+        speed = self.tokens / elapsed
+        waited, self.waited = (trainer.feed.waited - self.waited) / elapsed, trainer.feed.waited
         trainer.position.losses, trainer.position.cosines, self.tokens, self.clock = {}, {}, 0, now
         self.write(
             {
@@ -146,6 +149,7 @@ class MetricsLog(Hook):
                 **({"weights": weights} if weights else {}),
                 "learning_rate": rates(trainer.optimizer),
                 "tokens_per_second": round(speed, 1),
+                "waited": round(waited, 4),
                 "seconds": round(trainer.position.seconds, 3),
             }
         )
@@ -174,7 +178,7 @@ class TensorBoard:
             for name, value in record.get(group, {}).items():
                 value = math.nan if value is None else value
                 self.writer.add_scalar(f"{group}/{name}", value, step)
-        for name in ("tokens_per_second", "overall"):
+        for name in ("tokens_per_second", "waited", "overall"):
             if name in record:
                 self.writer.add_scalar(name, record[name], step)
         for task, scores in record.get("tasks", {}).items():

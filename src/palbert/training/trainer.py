@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -182,16 +182,17 @@ class Trainer:
     def _run_epoch(self) -> bool:
         """Do the steps that are left of the epoch; return False if asked to stop."""
         self.model.train()
-        for sets in self.sampler.epoch(self.position.epoch)[self.position.done :]:
-            batches = self.feed(sets, self.position.draws)
-            losses = self.step(batches)
-            for name in sets:
-                self.position.draws[name] += 1
-            self.position.done += 1
-            self.position.step += 1
-            [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
-            for hook in self.hooks:
-                hook.on_step(self, losses, tokens)
-            if any(self.ranks.count(self.stopping)):  # one that is asked to stop is not to leave the others waiting
-                return False
+        plan = self.sampler.epoch(self.position.epoch)[self.position.done :]
+        with closing(self.feed.ahead(plan, self.position.draws)) as feed:
+            for sets, batches in zip(plan, feed, strict=True):
+                losses = self.step(batches)
+                for name in sets:
+                    self.position.draws[name] += 1
+                self.position.done += 1
+                self.position.step += 1
+                [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
+                for hook in self.hooks:
+                    hook.on_step(self, losses, tokens)
+                if any(self.ranks.count(self.stopping)):  # one that is asked to stop does not leave others waiting
+                    return False
         return True

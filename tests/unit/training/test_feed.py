@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,49 @@ def of_rank(sources: dict[str, SetFeed], tokenizer: TextTokenizer, rank: int, si
         accumulation=pieces,
         ranks=Ranks(rank, size),
     )
+
+
+PLAN = [("sst",), ("sst", "sts"), ("sts",), ("sst",), ("sst", "sts"), ("sts",), ("sts",)]
+
+
+def test_batches_made_ahead_are_those_made_one_by_one(sources: dict[str, SetFeed], tokenizer: TextTokenizer) -> None:
+    draws = {"sst": 3, "sts": 0}
+    feed, alone, counted = make(sources, tokenizer, 2), make(sources, tokenizer, 2), dict(draws)
+    made = list(feed.ahead(PLAN, draws))
+    assert len(made) == len(PLAN) and draws == {"sst": 3, "sts": 0}
+    for sets, batches in zip(PLAN, made, strict=True):
+        for batch, expected in zip(batches, alone(sets, counted), strict=True):
+            assert torch.equal(batch.ids, expected.ids) and torch.equal(batch.starts, expected.starts)
+            assert batch.parts.keys() == expected.parts.keys()
+            assert all(torch.equal(part.labels, expected.parts[name].labels) for name, part in batch.parts.items())
+        for name in sets:
+            counted[name] += 1
+    assert feed.waited > 0
+
+
+def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer
+) -> None:
+    feed = make(sources, tokenizer, 1).ahead(PLAN, {"sst": 0, "sts": 0})
+    next(feed)
+    assert any(thread.name.startswith("feed") for thread in threading.enumerate())
+    feed.close()
+    assert not any(thread.name.startswith("feed") for thread in threading.enumerate())
+
+
+def test_what_goes_wrong_while_batches_are_made_ends_the_step(
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer
+) -> None:
+    steps = make(sources, tokenizer, 1).ahead([("sst",), ("nothing",), ("sst",)], {"sst": 0, "nothing": 0})
+    next(steps)
+    with pytest.raises(KeyError, match="nothing"):
+        next(steps)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: dict[str, SetFeed], tokenizer: TextTokenizer) -> None:
+    feed = Feed(sources, template=tokenizer.template, device=torch.device("cuda"))
+    [batch] = feed._collate(("sst",), {"sst": 0})
+    assert batch.ids.is_pinned() and batch.parts["sst"].labels is not None and batch.parts["sst"].labels.is_pinned()
+    [[moved]] = list(feed.ahead([("sst",)], {"sst": 0}))
+    assert moved.ids.is_cuda and torch.equal(moved.ids.cpu(), batch.ids)

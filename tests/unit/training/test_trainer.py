@@ -24,7 +24,7 @@ from palbert.verbs import train as verb
 
 MakeRecipe = Callable[..., Recipe]
 Start = Callable[..., Any]
-TIMES = ("seconds", "tokens_per_second")
+TIMES = ("seconds", "tokens_per_second", "waited")
 
 
 @pytest.fixture(autouse=True)

@@ -110,7 +110,7 @@ def test_the_resolved_recipe_holds_the_encoders_hash_and_the_versions(
 
 def test_metrics_hold_lines_of_three_kinds_with_their_keys(records: list[dict[str, Any]]) -> None:
     keys = {
-        "train": {"kind", "step", "epoch", "losses", "learning_rate", "tokens_per_second", "seconds"},
+        "train": {"kind", "step", "epoch", "losses", "learning_rate", "tokens_per_second", "waited", "seconds"},
         "epoch": {"kind", "step", "epoch", "planned", "drawn"},
         "evaluation": {"kind", "step", "epoch", "overall", "tasks"},
     }
