@@ -100,13 +100,17 @@ class Branches(NoBranches):
 
     def _add(self, total: Tensor, term: Term) -> Tensor:
         """Put together what the slices become; tokens of tasks without an adapter stay as they are."""
-        pieces, place, changed = [], 0, False
+        pieces, place = [], 0
         for adapter, tokens, sequences in self.parts:
             added = term(adapter, tokens, sequences)
             if added is not None:
                 pieces += [total[place : tokens.start], total[tokens] + added]
-                place, changed = tokens.stop, True
-        return torch.cat([*pieces, total[place:]]) if changed else total
+                place = tokens.stop
+        if not pieces:
+            return total
+        # A batch of one task, as most are, is one piece: nothing is copied.
+        filled = [piece for piece in (*pieces, total[place:]) if len(piece)]
+        return filled[0] if len(filled) == 1 else torch.cat(filled)
 
 
 def _sequences(batch: PackedBatch, sequences: slice, tokens: slice) -> Sequences:
