@@ -205,3 +205,17 @@ def test_heads_that_do_not_divide_the_size_are_refused() -> None:
 def test_an_unknown_projection_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RecipeError, match=r"'querry'.*Did you mean 'query'"):
         LoRA(SIZE, layers=1, targets=["querry"])
+
+
+def test_lora_without_targets_is_refused() -> None:
+    with pytest.raises(RecipeError, match="at least one of query, key and value"):
+        LoRA(SIZE, layers=1, targets=[])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("targets", [("query", "value"), ("query", "key", "value")])
+def test_lora_leaves_the_projection_in_autocasts_format(targets: tuple[str, ...]) -> None:
+    # In float32, attention would have to do without flash attention.
+    adapter, hidden = LoRA(SIZE, layers=1, targets=targets).cuda(), torch.randn(5, SIZE, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        assert adapter.query_key_value(0, hidden).dtype == torch.bfloat16

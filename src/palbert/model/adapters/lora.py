@@ -37,6 +37,8 @@ class LoRA(Adapter):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not targets:
+            raise RecipeError("LoRA needs at least one of query, key and value as targets.")
         for target in targets:
             if target not in PROJECTIONS:
                 hint = did_you_mean(target, PROJECTIONS)
@@ -53,6 +55,7 @@ class LoRA(Adapter):
     def query_key_value(self, layer: int, hidden: Tensor) -> Tensor:
         """Return what is added to the fused projection, (tokens, 3 × hidden)."""
         narrow = torch.einsum("th,prh->ptr", self.dropout(hidden), self.a[layer])
-        updates = iter(self.scale * torch.einsum("ptr,phr->pth", narrow, self.b[layer]))
-        nothing = torch.zeros_like(hidden)
-        return torch.cat([next(updates) if adapted else nothing for adapted in self.targets], dim=1)
+        updates = self.scale * torch.einsum("ptr,phr->pth", narrow, self.b[layer])
+        # In the updates' format: under autocast, hidden's float32 would make the whole projection float32.
+        nothing, coming = torch.zeros_like(updates[0]), iter(updates)
+        return torch.cat([next(coming) if adapted else nothing for adapted in self.targets], dim=1)
