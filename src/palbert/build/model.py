@@ -128,9 +128,10 @@ def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: Adapte
 def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:
     """Return the class of a task's head and its keyword arguments."""
     cls = find(HEADS, task.head.name)
-    options: dict[str, Any] = {"outputs": task.outputs, "dropout": task.dropout}
+    options: dict[str, Any] = {"dropout": task.dropout}
     if task.head.name == "cosine" and task.range:
         options["scale"] = task.range[1]
     options.update(task.head.options)
-    check_options(cls, (hidden_size,), options, f"tasks.{task.name}.head")
-    return cls, options
+    own = {"outputs": task.outputs}
+    check_options(cls, (hidden_size,), own, options, f"tasks.{task.name}.head")
+    return cls, {**own, **options}

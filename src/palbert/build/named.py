@@ -14,10 +14,9 @@ from palbert.tasks.choices import Component
 def make(table: Mapping[str, Any], component: Component, place: str, *arguments: Any, **settings: Any) -> Any:
     """Make a named part: from a table, or from "module:Class", with the recipe's options."""
     cls = find(table, component.name)
-    settings.update(component.options)
-    check_options(cls, arguments, settings, place)
+    check_options(cls, arguments, settings, component.options, place)
     try:
-        return cls(*arguments, **settings)
+        return cls(*arguments, **{**settings, **component.options})
     except MissingExtraError:  # no fault of the recipe
         raise
     except PalbertError as error:
@@ -47,13 +46,17 @@ def own_part(name: str) -> Any:
         ) from error
 
 
-def check_options(cls: Any, arguments: tuple[Any, ...], options: dict[str, Any], place: str) -> None:
-    """Refuse options that a class does not take."""
+def check_options(
+    cls: Any, arguments: tuple[Any, ...], settings: Mapping[str, Any], options: Mapping[str, Any], place: str
+) -> None:
+    """Refuse options that a class does not take; arguments and settings are palbert's own, not the recipe's."""
     signature = inspect.signature(cls)
     try:
-        signature.bind(*arguments, **options)
+        signature.bind(*arguments, **{**settings, **options})
     except TypeError as error:
-        known = [name for name in signature.parameters if name not in ("self", "settings")]
-        unknown = [name for name in options if name not in known]
-        hint = did_you_mean(unknown[0], known) if unknown else None
+        known = [name for name in list(signature.parameters)[len(arguments) :] if name not in settings]
+        unknown = [name for name in options if name not in signature.parameters]
+        hint = None
+        if unknown:
+            hint = did_you_mean(unknown[0], known) if known else "It takes no options."
         raise RecipeError(f"{place}: {error}.", hint=hint) from error

@@ -153,7 +153,7 @@ CASES = {
         tasks={"mood": mood(head="cosine")},
     ),
     "an unknown option of a head": Case(
-        ["tasks.mood.head:", "'widht'", "Known: dropout, hidden_size, outputs."],
+        ["tasks.mood.head:", "'widht'", "Known: dropout."],
         tasks={"mood": mood(head={"name": "mlp", "widht": 3})},
     ),
     "an unknown option of a sampler": Case(
