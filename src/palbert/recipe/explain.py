@@ -32,9 +32,15 @@ def explain(error: ValidationError, name: str) -> str:
             shown = "" if isinstance(found, dict | list) or found is None else f", found {found!r}"
             if finding["type"] in ("contradiction", "unknown_name"):
                 shown = ""
-            end = "" if finding["msg"].endswith((".", "?")) else "."
-            lines.append(f"{name}: {where}: {finding['msg']}{shown}{end}")
+            if not place and finding["type"] == "contradiction":  # these name their places themselves
+                lines += [f"{name}: {_ended(problem)}" for problem in finding["msg"].split("; ")]
+                continue
+            lines.append(f"{name}: {where}: {_ended(finding['msg'] + shown)}")
     return "\n".join(dict.fromkeys(lines))
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _is_union_tag(part: int | str) -> bool:

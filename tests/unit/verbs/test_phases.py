@@ -167,3 +167,14 @@ def test_a_method_that_a_phase_cannot_use_is_refused_before_data_is_read(
     with pytest.raises(RecipeError, match=r"phases\.1\.training\.gradients: .* with one task"):
         palbert.train(write_recipe(values(tiny_encoder, phases=phases)), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_all_that_is_wrong_with_phases_is_told_line_by_line(tiny_encoder: Path) -> None:
+    wrong = {"tasks": ["qst"], "training": {"trains": ["adapters"], "log_every": 7}}
+    with pytest.raises(RecipeError) as refused:
+        make_recipe(values(tiny_encoder, phases=[wrong]), name="mine.toml")
+    assert refused.value.message.splitlines() == [
+        "mine.toml: phases.0.tasks: unknown task 'qst'. Known: quora, sst. Did you mean 'sst'?",
+        "mine.toml: phases.0.training.log_every: this is set for the whole run, in [training].",
+        "mine.toml: phases.0.training.trains: only adapters, and the recipe has none.",
+    ]
