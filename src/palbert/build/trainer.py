@@ -177,33 +177,22 @@ def build_trainer(
         epochs: Which of that sampler's epochs are the stage's.
         ranks: The processes that train together.
     """
-    training, rates = recipe.training, recipe.optimizer
+    training = recipe.training
     set_trained(model, recipe)
-    feeds = {
-        name: SetFeed(
-            task=task.name,
-            dataset=train[name],
-            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
-            max_length=task.max_length,
-            siamese=task.siamese,
-            answered=not task.triplets,
-            taught=(taught or {}).get(name),
-        )
-        for name, task in recipe.sets.items()
-    }
     objective = make_objectives(recipe)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
     gradients = make_gradients(recipe, parameters=trained, ranks=ranks)
     if isinstance(gradients, Weighted):
+        task_of = recipe.task_of
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
-        gradients.check_plans([[recipe.task_of[name] for name in step] for step in plan] for plan in plans)
+        gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
     return Trainer(
         model,
         sampler=sampler,
         feed=Feed(
-            feeds,
+            _set_feeds(recipe, train, taught or {}),
             template=tokenizer.template,
             device=machine.device,
             accumulation=training.accumulation,
@@ -212,27 +201,50 @@ def build_trainer(
         ),
         objective=objective,
         gradients=gradients,
-        optimizer=make_optimizer(
-            [*model.roles(), ("objectives", objective)],
-            learning_rates={
-                "encoder": rates.learning_rate,
-                "adapters": rates.adapter_learning_rate or rates.learning_rate,
-                "heads": rates.head_learning_rate or rates.learning_rate,
-                "objectives": rates.head_learning_rate or rates.learning_rate,
-            },
-            parts=model.encoder_parts(),
-            layer_decay=rates.layer_decay,
-            weight_decay=rates.weight_decay,
-            betas=rates.betas,
-            epsilon=rates.epsilon,
-        ),
-        schedule=make(SCHEDULES, rates.schedule, "optimizer.schedule"),
+        optimizer=_make_optimizer(recipe, model, objective),
+        schedule=make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule"),
         clip=training.clip,
         average=make_average(recipe, model),
         arithmetic=machine.arithmetic,
         evaluate=evaluate,
         epochs=epochs,
         ranks=ranks,
+    )
+
+
+def _set_feeds(
+    recipe: Recipe, train: Mapping[str, Dataset], taught: Mapping[str, NDArray[np.float32]]
+) -> dict[str, SetFeed]:
+    """Say where the batches of every set come from."""
+    return {
+        name: SetFeed(
+            task=task.name,
+            dataset=train[name],
+            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
+            max_length=task.max_length,
+            siamese=task.siamese,
+            answered=not task.triplets,
+            taught=taught.get(name),
+        )
+        for name, task in recipe.sets.items()
+    }
+
+
+def _make_optimizer(recipe: Recipe, model: MultiTaskModel, objective: Objectives) -> torch.optim.AdamW:
+    rates = recipe.optimizer
+    return make_optimizer(
+        [*model.roles(), ("objectives", objective)],
+        learning_rates={
+            "encoder": rates.learning_rate,
+            "adapters": rates.adapter_learning_rate or rates.learning_rate,
+            "heads": rates.head_learning_rate or rates.learning_rate,
+            "objectives": rates.head_learning_rate or rates.learning_rate,
+        },
+        parts=model.encoder_parts(),
+        layer_decay=rates.layer_decay,
+        weight_decay=rates.weight_decay,
+        betas=rates.betas,
+        epsilon=rates.epsilon,
     )
 
 

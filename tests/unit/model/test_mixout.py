@@ -201,4 +201,5 @@ def test_what_cannot_work_is_refused(
 
 
 def test_one_phase_that_trains_the_encoder_is_enough(change: Change) -> None:
-    make_recipe({**change(), "phases": [{"training": {"trains": ["heads"]}}, {}]})
+    recipe = make_recipe({**change(), "phases": [{"training": {"trains": ["heads"]}}, {}]})
+    assert recipe.encoder.mixout > 0 and [stage.training.trains for stage in recipe.stages] == [("heads",), ()]
