@@ -184,6 +184,8 @@ class RunSection(Value):
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """fp32 or bf16 arithmetic; auto is bf16 on CUDA cards that have it, fp32 elsewhere."""
+    capture: Literal["auto", "off"] = "auto"
+    """Whether whole training steps are captured as CUDA graphs, where they can be: auto, or off."""
     tensorboard: bool = True
     """Write TensorBoard files beside metrics.jsonl, where tensorboard is installed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
@@ -15,8 +15,9 @@ from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import NoAverage
+from palbert.training.capture import Eager
 from palbert.training.feed import Feed
-from palbert.training.optimizer import set_rates
+from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
 from palbert.training.schedule import Schedule
 
@@ -115,6 +116,7 @@ class Trainer:
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
         ranks: Ranks | None = None,
+        execution: Eager | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -129,6 +131,7 @@ class Trainer:
         self.evaluate = evaluate
         self.hooks = list(hooks)
         self.ranks = ranks or Ranks()
+        self.execution = execution or Eager(feed.device)
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -143,7 +146,14 @@ class Trainer:
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
         """Update the weights once; return each set's loss, left on the device."""
-        set_rates(self.optimizer, self.schedule(self.position.step - self.steps.start, len(self.steps)))
+        done, steps = self.position.step - self.steps.start, len(self.steps)
+        set_rates(self.optimizer, self.schedule(done, steps))
+        losses = self.execution(self, batches)  # gather, decide, move: one by one, or replayed as a CUDA graph
+        self.average.update(done + 1, steps)
+        return losses
+
+    def gather(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
+        """Take each set's loss on the batches of a step, and the gradients."""
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic():
@@ -151,14 +161,20 @@ class Trainer:
             self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
-        total = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        return dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+
+    @property
+    def decide(self) -> Callable[[], None] | None:
+        """What the gradient method has to decide on the host before the weights move; most have nothing."""
+        return getattr(self.gradients, "decide", None)
+
+    def move(self, losses: Mapping[str, Tensor]) -> None:
+        """Combine the gradients, clip, and move the weights and all that follows them."""
         self.gradients.combine()
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        clip_gradients(self.optimizer, self.clip)
         self.optimizer.step()
-        self.objective.after_step(self.model, total)
-        self.average.update(self.position.step + 1 - self.steps.start, len(self.steps))
+        self.objective.after_step(self.model, losses)
         self.optimizer.zero_grad()
-        return total
 
     def fit(self) -> bool:
         """Train from the present position to the end of the last epoch; return False if stopped before it."""

@@ -70,7 +70,7 @@ class Branches(NoBranches):
     def __init__(self, adapters: Mapping[str, Adapter], batch: PackedBatch) -> None:
         self.layer = 0
         self.parts = [
-            (adapters[batch.task_of(name)], part.tokens, _sequences(batch, part.sequences, part.tokens))
+            (adapters[batch.task_of(name)], part.tokens, _sequences(batch, part.slots, part.tokens))
             for name, part in batch.parts.items()
             if batch.task_of(name) in adapters
         ]
