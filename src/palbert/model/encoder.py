@@ -17,6 +17,8 @@ from palbert.errors import EncoderError, did_you_mean
 from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
 from palbert.model.dropout import Dropout
+from palbert.model.linear import Linear, half_copies
+from palbert.model.lookup import look_up
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -102,7 +104,7 @@ class Embeddings(nn.Module):
         total = words + self.position(positions + self.position_offset)
         if self.token_type is not None:
             # Encoders with one token type read joint pairs too: there, everything is of type 0.
-            total = total + self.token_type(types.clamp(max=self.token_type.num_embeddings - 1))
+            total = total + look_up(self.token_type.weight, types.clamp(max=self.token_type.num_embeddings - 1))
         hidden: Tensor = self.dropout(self.norm(total))
         output: Tensor = hidden if self.project is None else self.project(hidden)
         return output
@@ -117,11 +119,11 @@ class Layer(nn.Module):
         self.heads = config.heads
         self.attention_dropout = config.attention_dropout
         self.activation = ACTIVATIONS[config.activation]
-        self.query_key_value = nn.Linear(size, 3 * size)
-        self.attention_output = nn.Linear(size, size)
+        self.query_key_value = Linear(size, 3 * size)
+        self.attention_output = Linear(size, size)
         self.attention_norm = nn.LayerNorm(size, eps=config.norm_epsilon)
-        self.intermediate = nn.Linear(size, config.intermediate_size)
-        self.output = nn.Linear(config.intermediate_size, size)
+        self.intermediate = Linear(size, config.intermediate_size)
+        self.output = Linear(config.intermediate_size, size)
         self.norm = nn.LayerNorm(size, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
 
@@ -176,8 +178,9 @@ class Encoder(nn.Module):
         words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
         hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
         sequences = self.sequences(batch)
-        for number, layer in enumerate(self.layers):
-            hidden = layer(hidden, sequences, branches.at(number))
+        with half_copies(self.layers):
+            for number, layer in enumerate(self.layers):
+                hidden = layer(hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:
