@@ -16,9 +16,10 @@ from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
 from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
-from palbert.model.dropout import Dropout
+from palbert.model.dropout import KEEP, Dropout
 from palbert.model.linear import Linear, half_copies
 from palbert.model.lookup import look_up
+from palbert.model.residual import add_and_norm
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -129,14 +130,12 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        output: Tensor = self.norm(branches.beside(self.block(hidden, sequences, branches), hidden))
-        return output
-
-    def block(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
-        """Return both blocks with their residuals, without the last norm, (tokens, hidden)."""
-        middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences, branches))
-        fed: Tensor = self.output(self.activation(self.intermediate(middle)))
-        return middle + branches.after_feed_forward(self.dropout(fed))
+        # Adapters see what dropout has left; without them dropout can wait for the sum, and share its kernel.
+        early, late = (self.dropout, KEEP) if branches.adds else (KEEP, self.dropout)
+        attended = branches.after_attention(early(self.attention(hidden, sequences, branches)))
+        middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
+        fed = branches.after_feed_forward(early(self.output(self.activation(self.intermediate(middle)))))
+        return add_and_norm(middle, branches.beside(fed, hidden), self.norm, late, sequences.seeds)
 
     def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
@@ -144,7 +143,8 @@ class Layer(nn.Module):
         fused = projected.view(len(hidden), 3, self.heads, -1)
         probability = self.attention_dropout if self.training else 0.0
         mixed = attend(fused, sequences, dropout=probability)  # (tokens, heads, width)
-        return branches.after_attention(self.dropout(self.attention_output(mixed.flatten(1))))
+        output: Tensor = self.attention_output(mixed.flatten(1))
+        return output
 
 
 class Encoder(nn.Module):
