@@ -25,19 +25,28 @@ SYNCHRONISES = "called a synchronizing CUDA operation"
 Losses = dict[str, Tensor]
 
 
-class Update(Protocol):
-    """The work of a step, in two parts with a word of the host's between them."""
+@dataclass
+class Gathered:
+    """What the first part of a step finds; all of it on the device."""
 
-    def gather(self, batches: Sequence[PackedBatch]) -> Losses:
+    losses: Losses = field(default_factory=dict)
+    """Each set's loss."""
+    question: Any = None
+    """What the host has to decide before the weights can move; None if nothing."""
+
+
+class Update(Protocol):
+    """The work of a step: two parts on the device, and maybe a word of the host's between them."""
+
+    def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
         """Take the losses of the batches, and their gradients."""
         ...
 
-    @property
-    def decide(self) -> Callable[[], None] | None:
-        """What the host has to decide in between; None if nothing."""
+    def decide(self, gathered: Gathered) -> None:
+        """Answer the question; the host may wait for the device."""
         ...
 
-    def move(self, losses: Losses) -> None:
+    def move(self, gathered: Gathered) -> None:
         """Move the weights."""
         ...
 
@@ -50,11 +59,11 @@ class Eager:
 
     def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         """Do a step; return each set's loss."""
-        losses = update.gather([batch.to(self.device) for batch in batches])
-        if update.decide:
-            update.decide()
-        update.move(losses)
-        return losses
+        gathered = update.gather([batch.to(self.device) for batch in batches])
+        if gathered.question is not None:
+            update.decide(gathered)
+        update.move(gathered)
+        return gathered.losses
 
     def summary(self) -> str:
         """Say how steps were computed, for the log; nothing where there is no choice."""
@@ -67,7 +76,11 @@ class _Captured:
 
     batches: list[PackedBatch]
     graphs: list[torch.cuda.CUDAGraph] = field(default_factory=list)
-    losses: Losses = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
+
+    def losses(self) -> Losses:
+        """Return the losses of this time; the next replay writes over its own."""
+        return {name: loss.clone() for name, loss in self.gathered.losses.items()}
 
 
 class Graphs(Eager):
@@ -100,7 +113,7 @@ class Graphs(Eager):
             static.copy_(batch)
         self._replay(known, update)
         self.replayed += 1
-        return {name: loss.clone() for name, loss in known.losses.items()}
+        return known.losses()
 
     def _compute(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         self.computed += 1
@@ -120,12 +133,12 @@ class Graphs(Eager):
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
-                losses = update.gather(batches)
-                torch.cuda.set_sync_debug_mode("default")
-                if update.decide:
-                    update.decide()
-                torch.cuda.set_sync_debug_mode("warn")
-                update.move(losses)
+                gathered = update.gather(batches)
+                if gathered.question is not None:
+                    torch.cuda.set_sync_debug_mode("default")
+                    update.decide(gathered)
+                    torch.cuda.set_sync_debug_mode("warn")
+                update.move(gathered)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
         for warning in caught:
@@ -133,7 +146,7 @@ class Graphs(Eager):
                 self._give_up(f"{Path(warning.filename).name}:{warning.lineno} makes the host wait for the device")
             else:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        return losses
+        return gathered.losses
 
     def _capture(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         start = time.perf_counter()
@@ -141,15 +154,12 @@ class Graphs(Eager):
         generator = torch.cuda.get_rng_state(self.device)
         torch.cuda.synchronize(self.device)
         try:
-            if update.decide:
-                captured.losses = self._record(captured, lambda: update.gather(captured.batches))
-                captured.graphs[0].replay()
-                update.decide()
-                self._record(captured, lambda: update.move(captured.losses))
+            captured.gathered = self._record(captured, lambda: self._first(update, captured.batches))
+            captured.graphs[0].replay()
+            if captured.gathered.question is not None:
+                update.decide(captured.gathered)
+                self._record(captured, lambda: update.move(captured.gathered))
                 captured.graphs[1].replay()
-            else:
-                captured.losses = self._record(captured, lambda: _whole(update, captured.batches))
-                captured.graphs[0].replay()
         except RuntimeError as error:
             torch.cuda.synchronize(self.device)
             torch.cuda.set_rng_state(generator, self.device)
@@ -158,7 +168,14 @@ class Graphs(Eager):
         self.kinds[kind] = captured
         self.replayed += 1
         self.seconds += time.perf_counter() - start
-        return {name: loss.clone() for name, loss in captured.losses.items()}
+        return captured.losses()
+
+    def _first(self, update: Update, batches: Sequence[PackedBatch]) -> Gathered:
+        """Do what comes before the host's word: everything, where it has none to say."""
+        gathered = update.gather(batches)
+        if gathered.question is None:
+            update.move(gathered)
+        return gathered
 
     def _record(self, captured: _Captured, work: Callable[[], Any]) -> Any:
         graph = torch.cuda.CUDAGraph()
@@ -176,8 +193,8 @@ class Graphs(Eager):
 
     def _replay(self, known: _Captured, update: Update) -> None:
         known.graphs[0].replay()
-        if update.decide:
-            update.decide()
+        if known.gathered.question is not None:
+            update.decide(known.gathered)
             known.graphs[1].replay()
 
     def _count(self) -> int:
@@ -194,9 +211,3 @@ class Graphs(Eager):
             return f"{self.computed:,} steps computed without CUDA graphs: {self.obstacle}"
         share = f"{self.replayed:,} of {self.replayed + self.computed:,} steps"
         return f"{share} replayed from {self._count()} CUDA graphs, captured in {self.seconds:.1f} s"
-
-
-def _whole(update: Update, batches: Sequence[PackedBatch]) -> Losses:
-    losses = update.gather(batches)
-    update.move(losses)
-    return losses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import NoAverage
-from palbert.training.capture import Eager
+from palbert.training.capture import Eager, Gathered
 from palbert.training.feed import Feed
 from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
@@ -152,7 +152,7 @@ class Trainer:
         self.average.update(done + 1, steps)
         return losses
 
-    def gather(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
+    def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
         """Take each set's loss on the batches of a step, and the gradients."""
         total: dict[str, Tensor] = {}
         for batch in batches:
@@ -161,19 +161,19 @@ class Trainer:
             self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
-        return dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        return Gathered(losses, question=getattr(self.gradients, "compare", _nothing)())
 
-    @property
-    def decide(self) -> Callable[[], None] | None:
-        """What the gradient method has to decide on the host before the weights move; most have nothing."""
-        return getattr(self.gradients, "decide", None)
+    def decide(self, gathered: Gathered) -> None:
+        """Let the gradient method decide on the host how gradients are combined."""
+        self.gradients.decide(gathered.question)  # type: ignore[attr-defined]
 
-    def move(self, losses: Mapping[str, Tensor]) -> None:
+    def move(self, gathered: Gathered) -> None:
         """Combine the gradients, clip, and move the weights and all that follows them."""
         self.gradients.combine()
         clip_gradients(self.optimizer, self.clip)
         self.optimizer.step()
-        self.objective.after_step(self.model, losses)
+        self.objective.after_step(self.model, gathered.losses)
         self.optimizer.zero_grad()
 
     def fit(self) -> bool:
@@ -212,3 +212,7 @@ class Trainer:
                 if any(self.ranks.count(self.stopping)):  # one that is asked to stop does not leave others waiting
                     return False
         return True
+
+
+def _nothing() -> None:
+    """Stand for the question of a gradient method that has none."""
