@@ -27,6 +27,7 @@ from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
 from palbert.objectives.balance import BALANCES, Balance
+from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
@@ -36,6 +37,7 @@ from palbert.training.averaging import AVERAGES, NoAverage
 from palbert.training.buckets import Buckets
 from palbert.training.capture import Eager, Graphs
 from palbert.training.feed import Feed, SetFeed
+from palbert.training.loss_scale import DynamicScale, NoScale
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler, Settings
 from palbert.training.schedule import SCHEDULES
@@ -219,6 +221,7 @@ def build_trainer(
         epochs=epochs,
         ranks=ranks,
         execution=execution,
+        scale=make_scale(objective, machine),
     )
 
 
@@ -230,6 +233,15 @@ def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = N
         log.info("steps are not captured as CUDA graphs: %d processes train together", ranks.size)
         return Eager(device)
     return Graphs(device)
+
+
+def make_scale(objective: Objective, machine: Machine) -> NoScale:
+    """Make the scale of the losses; one that changes is part of the objective, whose state checkpoints keep."""
+    if machine.precision != "fp16":
+        return NoScale()
+    scale = DynamicScale().to(machine.device)
+    objective.add_module("scale", scale)
+    return scale
 
 
 def make_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str, Buckets]:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from palbert.training.loss_scale import NoScale
+
 
 def make_optimizer(
     roles: Iterable[tuple[str, nn.Module]],
@@ -68,18 +70,13 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
             group["lr"] = rate
 
 
-def clip_gradients(optimizer: torch.optim.Optimizer, longest: float) -> None:
-    """Let the optimizer's next step scale the gradient down to a length, if it is longer.
-
-    A fused optimizer divides by `grad_scale` while it reads the gradients: clipping takes no pass of its own.
-    """
+def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: NoScale) -> None:
+    """Have the gradient scaled down to a length, if it is longer, and freed from the scale of the losses."""
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    excess = (torch.nn.utils.get_total_norm(gradients) / longest).clamp(min=1.0)
-    if optimizer.defaults["fused"]:
-        optimizer.grad_scale = excess  # type: ignore[attr-defined]
-    else:
-        torch._foreach_div_(gradients, excess)
+    scale.prepare(optimizer, torch.nn.utils.get_total_norm(gradients), longest)
+    if not optimizer.defaults["fused"]:  # as on mps: it reads no scale
+        torch._foreach_div_(gradients, optimizer.grad_scale)  # type: ignore[attr-defined]
 
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:

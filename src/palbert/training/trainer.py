@@ -17,6 +17,7 @@ from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import NoAverage
 from palbert.training.capture import Eager, Gathered
 from palbert.training.feed import Feed
+from palbert.training.loss_scale import NoScale
 from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
 from palbert.training.schedule import Schedule
@@ -117,6 +118,7 @@ class Trainer:
         epochs: range | None = None,
         ranks: Ranks | None = None,
         execution: Eager | None = None,
+        scale: NoScale | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -132,6 +134,7 @@ class Trainer:
         self.hooks = list(hooks)
         self.ranks = ranks or Ranks()
         self.execution = execution or Eager(feed.device)
+        self.scale = scale or NoScale()
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -158,7 +161,8 @@ class Trainer:
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
+            balanced = batch.by_task(self.objective.balance(losses, batch.shares))
+            self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
         losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
@@ -171,7 +175,7 @@ class Trainer:
     def move(self, gathered: Gathered) -> None:
         """Combine the gradients, clip, and move the weights and all that follows them."""
         self.gradients.combine()
-        clip_gradients(self.optimizer, self.clip)
+        clip_gradients(self.optimizer, self.clip, self.scale)
         self.optimizer.step()
         self.objective.after_step(self.model, gathered.losses)
         self.optimizer.zero_grad()
