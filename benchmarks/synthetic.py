@@ -172,6 +172,11 @@ class Steps:
         self.trainer.step(self.batches[number])
         self.trainer.position.step += 1
 
+    def tokens(self) -> float:
+        """Return the tokens of a step on average; what fills a batch up is none."""
+        parts = [part for step in self.batches for batch in step for part in batch.parts.values()]
+        return sum(part.tokens.stop - part.tokens.start for part in parts) / len(self.batches)
+
     def run(self) -> None:
         """Do all steps as a run does: a thread makes the batches meanwhile."""
         draws = dict.fromkeys(self.trainer.sampler.rows, 0)
