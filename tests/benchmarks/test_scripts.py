@@ -84,6 +84,7 @@ def test_growth_goes_along_every_axis_and_past_a_point_that_fails(
 def test_methods_are_measured_on_random_weights_at_one_length(script: Script, tmp_path: Path) -> None:
     options = ["--shape", "tiny", "--length", "16", "--batch-size", "2", "--steps", "1", "--batches", "1"]
     out = tmp_path / "methods.json"
+    options += ["--plain-every", "2"]
     script("methods").main(["--device", "cpu", *options, "--only", "PAL", "PCGrad", "--out", str(out)])
     facts = written(out)
     assert (facts["shape"], facts["length"], facts["errors"]) == ("tiny", 16, {})
