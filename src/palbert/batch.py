@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -32,6 +32,13 @@ class Part:
     """Whose head answers; the part's own name unless given, as for extra sets."""
     answered: bool = True
     """Whether the head answers at all; triplets are only compared."""
+    filling: int = 0
+    """Sequences after the part's own that only fill its tokens up to a round size; some may be empty."""
+
+    @property
+    def slots(self) -> slice:
+        """The part's sequences with those that fill it up."""
+        return slice(self.sequences.start, self.sequences.stop + self.filling)
 
     @property
     def examples(self) -> int:
@@ -83,6 +90,30 @@ class PackedBatch:
             total[task] = total[task] + loss if task in total else loss
         return total
 
+    @property
+    def kind(self) -> Hashable:
+        """All but the numbers themselves: batches of one kind can be computed by the same kernels."""
+        parts = tuple(
+            (
+                name,
+                *(part.sequences.start, part.sequences.stop, part.filling, part.tokens.start, part.tokens.stop),
+                *(part.width, part.share, part.task, part.answered),
+                *(None if values is None else (values.shape, values.dtype) for values in (part.labels, part.taught)),
+            )
+            for name, part in self.parts.items()
+        )
+        return self.tokens, self.sequences, self.max_length, parts
+
+    def copy_(self, other: PackedBatch) -> None:
+        """Take the numbers of a batch of the same kind, in place; asynchronously when that one is pinned."""
+        for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
+            mine.copy_(theirs, non_blocking=True)
+
+    def _tensors(self) -> Iterator[Tensor]:
+        yield from (self.ids, self.positions, self.types, self.starts)
+        for part in self.parts.values():
+            yield from (values for values in (part.labels, part.taught) if values is not None)
+
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device; asynchronously when the batch is pinned."""
         return self._with(lambda values: values.to(device, non_blocking=True))
@@ -119,9 +150,9 @@ class PackedBatch:
             next_token = tokens + part.tokens.stop - part.tokens.start
             next_sequence = sequences + part.sequences.stop - part.sequences.start
             parts[name] = replace(part, tokens=slice(tokens, next_token), sequences=slice(sequences, next_sequence))
-            tokens, sequences = next_token, next_sequence
+            tokens, sequences = next_token, next_sequence + part.filling
         lengths = self.starts.diff()
-        ends = torch.cat([lengths[part.sequences] for part in kept.values()]).cumsum(0, dtype=self.starts.dtype)
+        ends = torch.cat([lengths[part.slots] for part in kept.values()]).cumsum(0, dtype=self.starts.dtype)
         return replace(
             self,
             ids=torch.cat([self.ids[part.tokens] for part in kept.values()]),

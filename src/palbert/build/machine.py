@@ -11,7 +11,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.evaluator import Inference
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.schema import Recipe
-from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision
+from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision, set_products
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Machine:
     def for_recipe(cls, recipe: Recipe) -> Machine:
         """Choose what the recipe asks for."""
         device = choose_device(recipe.run.device)
-        return cls(device, choose_precision(recipe.run.precision, device))
+        precision = choose_precision(recipe.run.precision, device)
+        set_products(precision)
+        return cls(device, precision)
 
     def arithmetic(self) -> Any:
         """Return the context that forward passes run in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
+from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
-from palbert.data.tokenizer import TextTokenizer
+from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.errors import PalbertError, RecipeError
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import overall
@@ -25,17 +27,23 @@ from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
 from palbert.objectives.balance import BALANCES, Balance
+from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
 from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
 from palbert.training.averaging import AVERAGES, NoAverage
+from palbert.training.buckets import Buckets
+from palbert.training.capture import Eager, Graphs
 from palbert.training.feed import Feed, SetFeed
+from palbert.training.loss_scale import DynamicScale, NoScale
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import SAMPLERS, Sampler, Settings
 from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
+
+log = logging.getLogger(__name__)
 
 
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
@@ -188,16 +196,19 @@ def build_trainer(
         task_of = recipe.task_of
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
+    execution = make_execution(recipe, machine.device, ranks)
+    sets = _set_feeds(recipe, train, taught or {})
     return Trainer(
         model,
         sampler=sampler,
         feed=Feed(
-            _set_feeds(recipe, train, taught or {}),
+            sets,
             template=tokenizer.template,
             device=machine.device,
             accumulation=training.accumulation,
             separate=getattr(gradients, "separate", False),
             ranks=ranks,
+            buckets=make_buckets(sets, tokenizer.template) if isinstance(execution, Graphs) else None,
         ),
         objective=objective,
         gradients=gradients,
@@ -209,7 +220,40 @@ def build_trainer(
         evaluate=evaluate,
         epochs=epochs,
         ranks=ranks,
+        execution=execution,
+        scale=make_scale(objective, machine),
     )
+
+
+def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = None) -> Eager:
+    """Choose how steps are computed: as CUDA graphs where there is CUDA, one process, and no word against it."""
+    if device.type != "cuda" or recipe.run.capture == "off":
+        return Eager(device)
+    if ranks and ranks.size > 1:
+        log.info("steps are not captured as CUDA graphs: %d processes train together", ranks.size)
+        return Eager(device)
+    return Graphs(device)
+
+
+def make_scale(objective: Objective, machine: Machine) -> NoScale:
+    """Make the scale of the losses; one that changes is part of the objective, whose state checkpoints keep."""
+    if machine.precision != "fp16":
+        return NoScale()
+    scale = DynamicScale().to(machine.device)
+    objective.add_module("scale", scale)
+    return scale
+
+
+def make_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str, Buckets]:
+    """Choose the sizes of every set's batches from the lengths of its rows."""
+    buckets = {}
+    for name, source in sets.items():
+        lengths, _ = sequence_lengths(
+            source.dataset.tokens, template, max_length=source.max_length, siamese=source.siamese
+        )
+        rows = len(source.dataset.tokens[0])
+        buckets[name] = Buckets(lengths.reshape(-1, rows).sum(axis=0), longest=int(lengths.max()))
+    return buckets
 
 
 def _set_feeds(

@@ -18,6 +18,18 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Filling:
+    """A round size for a part: sequences without meaning are put behind its own until it has that size."""
+
+    tokens: int
+    """Tokens of the part in all."""
+    slots: int
+    """How many sequences may fill; those that are not needed are empty."""
+    longest: int
+    """Tokens of the longest sequence that a part of this set may have, and of a filling one."""
+
+
+@dataclass(frozen=True)
 class Portion:
     """One set's rows for a batch."""
 
@@ -40,6 +52,8 @@ class Portion:
     """The task that the set belongs to; the set's own name unless given."""
     answered: bool = True
     """Whether the task's head is to answer the rows."""
+    filling: Filling | None = None
+    """What the part is filled up to; nothing unless given."""
 
 
 @dataclass(frozen=True)
@@ -53,32 +67,45 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
     """Pack the rows of all portions end to end, one part a set."""
     packed: list[_Packed] = []
     parts: dict[str, Part] = {}
-    sequence = token = 0
+    sequence = token = longest = 0
     for portion in portions:
         pieces = _pack(portion, template)
         sequences = sum(len(piece.lengths) for piece in pieces)
         tokens = sum(len(piece.ids) for piece in pieces)
+        width, filling = len(pieces), portion.filling
+        if filling:
+            pieces.append(_fill_up(filling, tokens))
+            tokens = filling.tokens
         parts[portion.name] = Part(
             sequences=slice(sequence, sequence + sequences),
             tokens=slice(token, token + tokens),
-            width=len(pieces),
+            width=width,
             labels=_rows(portion.labels, portion.rows),
             taught=_rows(portion.taught, portion.rows),
             share=portion.share,
             task=portion.task,
             answered=portion.answered,
+            filling=filling.slots if filling else 0,
         )
         packed += pieces
-        sequence, token = sequence + sequences, token + tokens
+        longest = max(longest, filling.longest if filling else max(int(piece.lengths.max()) for piece in pieces))
+        sequence, token = parts[portion.name].slots.stop, token + tokens
     lengths = np.concatenate([piece.lengths for piece in packed])
     return PackedBatch(
         ids=torch.from_numpy(np.concatenate([piece.ids for piece in packed])),
         positions=torch.from_numpy(ranges(np.zeros_like(lengths), lengths).astype(np.int32)),
         types=torch.from_numpy(np.concatenate([piece.types for piece in packed])),
         starts=torch.from_numpy(offsets_of(lengths).astype(np.int32)),
-        max_length=int(lengths.max()),
+        max_length=longest,
         parts=parts,
     )
+
+
+def _fill_up(filling: Filling, tokens: int) -> _Packed:
+    """Make sequences of any token that take up what a part of so many tokens lacks."""
+    lacking = filling.tokens - tokens
+    lengths = np.clip(lacking - filling.longest * np.arange(filling.slots), 0, filling.longest)
+    return _Packed(np.zeros(lacking, dtype=np.int32), np.zeros(lacking, dtype=np.int32), lengths)
 
 
 def _rows(values: NDArray[Any] | None, rows: NDArray[Any]) -> torch.Tensor | None:

@@ -9,7 +9,12 @@ from torch import Tensor
 
 
 class GradientMethod(Protocol):
-    """Leave one gradient in every parameter's `.grad`."""
+    """Leave one gradient in every parameter's `.grad`.
+
+    A method that has to look at numbers before it can combine has two methods more: `compare()`, called after the last
+    `backward`, takes on the device what it needs and returns it, or None if there is nothing to decide; `decide(…)` is
+    given that before `combine`, and may wait for the device. Everything else is captured in CUDA graphs.
+    """
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Take in the losses of one batch; a step may have several."""
@@ -20,5 +25,5 @@ class GradientMethod(Protocol):
         ...
 
     def observations(self) -> dict[str, Tensor]:
-        """Return what the last step showed: the cosine of each pair of tasks, by "first/second"."""
+        """Return what was seen since the last call: the cosine of each pair of tasks, by "first/second"."""
         ...

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from palbert.errors import MissingExtraError
+from palbert.gradients.comparison import Comparison
 from palbert.gradients.gram import Gram, Products
 from palbert.runtime.distributed import Ranks
 
@@ -55,7 +56,7 @@ class Weighted:
         self.memory = memory
         self._backward = {"keep": self._keep, "recompute": self._recompute}[memory]
         self._kept: dict[str, list[Tensor | None]] = {}
-        self._combined = False
+        self._comparison: Comparison | None = None
         self._cosines: dict[str, Tensor] = {}
         self._told = False
         self._stream = self._stream_alone
@@ -91,19 +92,43 @@ class Weighted:
         """Take in the gradients of one batch."""
         self._backward({task: weight * losses[task] for task, weight in self.weights.items() if task in losses})
 
+    def compare(self) -> Comparison | None:
+        """Take the inner products of the kept gradients, on the device; None where there is nothing to weigh."""
+        kept = {
+            task: self.ranks.sum_gradients(self._kept[task], self.parameters)
+            for task in self.weights
+            if task in self._kept
+        }
+        self._kept = {}
+        if not kept:
+            return None
+        self._comparison = Comparison.of(kept, self.parameters)
+        for place, parameter in enumerate(self.parameters):
+            # What one task alone moves keeps its gradient.
+            parameter.grad = next((own[place] for own in kept.values() if own[place] is not None), None)
+        return self._comparison if len(kept) > 1 else None
+
+    def decide(self, comparison: Comparison) -> None:
+        """Weigh the tasks: the one time a step that the host waits for the device."""
+        products = Products(comparison.tasks, comparison.places, [], comparison.matrix.cpu())
+        comparison.weights.copy_(self._weigh(products))
+
     def combine(self) -> None:
         """Weigh the kept gradients; with "recompute", the last backward has done it for this process's rows."""
-        if not self._combined:
-            self._cosines = {}
         if self._kept:
-            self._combine_kept()
+            comparison = self.compare()
+            if comparison:
+                self.decide(comparison)
+        if self._comparison:
+            self._comparison.combine(self.parameters)
         else:
             self.ranks.sum_in_place(self.parameters)
-        self._kept, self._combined = {}, False
+        self._comparison = None
 
     def observations(self) -> dict[str, Tensor]:
-        """Return the cosine of each pair of tasks in the last step, by "first/second"; NaN where a gradient is 0."""
-        return self._cosines
+        """Return the cosine of each pair of tasks, by "first/second"; NaN where a gradient is 0. Each is told once."""
+        found, self._cosines = self._cosines, {}
+        return found
 
     def _keep(self, losses: Mapping[str, Tensor]) -> None:
         last = len(losses) - 1
@@ -111,28 +136,6 @@ class Weighted:
             found = torch.autograd.grad(loss, self.parameters, retain_graph=number < last, allow_unused=True)
             former = self._kept.get(task, [None] * len(found))
             self._kept[task] = [_add(one, other) for one, other in zip(former, found, strict=True)]
-
-    def _combine_kept(self) -> None:
-        kept = {
-            task: self.ranks.sum_gradients(self._kept.pop(task), self.parameters)
-            for task in self.weights
-            if task in self._kept
-        }
-        gram = Gram(kept)
-        for one, other in combinations(kept, 2):
-            for first, second in zip(kept[one], kept[other], strict=True):
-                gram.add_product(one, other, first, second)
-        for task, gradients in kept.items() if len(kept) > 1 else ():
-            for place, gradient in enumerate(gradients):
-                gram.add_square(task, place, gradient)
-        products = gram.read()
-        weights, shared = self._weigh(products), set(products.shared)
-        for place, parameter in enumerate(self.parameters):
-            # New tensors: autograd may have handed out one tensor for two parameters.
-            chosen = weights if place in shared else torch.ones_like(weights)
-            parameter.grad = _weighted_sum(chosen, [gradients[place] for gradients in kept.values()])
-            for gradients in kept.values():
-                gradients[place] = None
 
     def _recompute(self, losses: Mapping[str, Tensor]) -> None:
         if len(losses) < 2:
@@ -149,7 +152,6 @@ class Weighted:
             (weights.to(values) * values).sum().backward(inputs=shared, retain_graph=bool(own))  # type: ignore[no-untyped-call]
         if own:
             values.sum().backward(inputs=own)  # type: ignore[no-untyped-call]
-        self._combined = True
 
     def _streamed_gram(self, losses: Mapping[str, Tensor]) -> Gram:
         """Hold one task's gradient and let those of the tasks after it pass by, parameter by parameter."""
@@ -254,11 +256,3 @@ def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     if one is None or other is None:
         return other if one is None else one
     return one + other
-
-
-def _weighted_sum(weights: Tensor, gradients: Sequence[Tensor | None]) -> Tensor | None:
-    total: Tensor | None = None
-    for weight, gradient in zip(weights.tolist(), gradients, strict=True):
-        if gradient is not None:
-            total = weight * gradient if total is None else total.add_(gradient, alpha=weight)
-    return total

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from palbert.batch import PackedBatch
-from palbert.model.dropout import dropout_noise
+from palbert.model.dropout import Seeds, dropout_noise
 
 FLASH_WIDTH_STEP = 8
 """Flash attention takes head widths that are multiples of this."""
@@ -84,7 +84,7 @@ class Padding:
 
 @dataclass(frozen=True)
 class Sequences:
-    """Where the sequences of one pass lie; made once, shared by all layers."""
+    """Where the sequences of one pass lie, and the seeds of its kernels; made once, shared by all layers."""
 
     starts: Tensor
     """Cumulative sequence lengths, int32, (sequences + 1,); unused slots at the end have length 0."""
@@ -94,6 +94,8 @@ class Sequences:
     """Length of the longest sequence; a Python number, so that nobody waits for the device."""
     bias: Tensor | None = None
     """Added to the scores of query i and key j of every sequence, (heads, max_length, max_length)."""
+    seeds: Seeds = field(default_factory=Seeds)
+    """Where kernels that drop out take their random numbers from."""
 
     @classmethod
     def of(cls, batch: PackedBatch, *, bias: Tensor | None = None) -> Sequences:

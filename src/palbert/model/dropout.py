@@ -1,6 +1,8 @@
-"""Dropout that is quick on the CPU too."""
+"""Dropout that is quick on the CPU too, and the seeds of kernels that drop out on the way."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +16,49 @@ class Dropout(nn.Module):
         super().__init__()
         self.probability = probability
 
+    @property
+    def rate(self) -> float:
+        """The share that is dropped now: 0 outside of training."""
+        return self.probability if self.training else 0.0
+
     def forward(self, values: Tensor) -> Tensor:
         """Drop values when training."""
-        return dropout(values, self.probability) if self.training else values
+        return dropout(values, self.rate) if self.rate > 0 else values
+
+
+KEEP = Dropout(0.0)
+"""Drops nothing."""
+
+
+class Seed(NamedTuple):
+    """The number that one kernel draws its noise from."""
+
+    numbers: Tensor
+    """Random numbers on the kernel's device, int64."""
+    place: int
+    """Which of them is meant."""
+
+
+class Seeds:
+    """Seeds for the kernels of one pass, drawn on the device, many with one draw.
+
+    A CUDA graph repeats its kernels with the Python numbers of the first time, but draws anew: so kernels read
+    their seed from the device.
+    """
+
+    block = 128
+    """Numbers of a draw."""
+
+    def __init__(self) -> None:
+        self.numbers = torch.empty(0, dtype=torch.int64)
+        self.used = 0
+
+    def next(self, device: torch.device) -> Seed:
+        """Return a seed that no other kernel of this pass has."""
+        if self.used == len(self.numbers) or self.numbers.device != device:
+            self.numbers, self.used = torch.randint(2**63 - 1, (self.block,), device=device), 0
+        self.used += 1
+        return Seed(self.numbers, self.used - 1)
 
 
 def dropout(values: Tensor, probability: float) -> Tensor:

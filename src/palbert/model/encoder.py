@@ -16,7 +16,10 @@ from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
 from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
-from palbert.model.dropout import Dropout
+from palbert.model.dropout import KEEP, Dropout
+from palbert.model.linear import Linear, half_copies
+from palbert.model.lookup import look_up
+from palbert.model.residual import add_and_norm
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -102,7 +105,7 @@ class Embeddings(nn.Module):
         total = words + self.position(positions + self.position_offset)
         if self.token_type is not None:
             # Encoders with one token type read joint pairs too: there, everything is of type 0.
-            total = total + self.token_type(types.clamp(max=self.token_type.num_embeddings - 1))
+            total = total + look_up(self.token_type.weight, types.clamp(max=self.token_type.num_embeddings - 1))
         hidden: Tensor = self.dropout(self.norm(total))
         output: Tensor = hidden if self.project is None else self.project(hidden)
         return output
@@ -117,24 +120,22 @@ class Layer(nn.Module):
         self.heads = config.heads
         self.attention_dropout = config.attention_dropout
         self.activation = ACTIVATIONS[config.activation]
-        self.query_key_value = nn.Linear(size, 3 * size)
-        self.attention_output = nn.Linear(size, size)
+        self.query_key_value = Linear(size, 3 * size)
+        self.attention_output = Linear(size, size)
         self.attention_norm = nn.LayerNorm(size, eps=config.norm_epsilon)
-        self.intermediate = nn.Linear(size, config.intermediate_size)
-        self.output = nn.Linear(config.intermediate_size, size)
+        self.intermediate = Linear(size, config.intermediate_size)
+        self.output = Linear(config.intermediate_size, size)
         self.norm = nn.LayerNorm(size, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        output: Tensor = self.norm(branches.beside(self.block(hidden, sequences, branches), hidden))
-        return output
-
-    def block(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
-        """Return both blocks with their residuals, without the last norm, (tokens, hidden)."""
-        middle: Tensor = self.attention_norm(hidden + self.attention(hidden, sequences, branches))
-        fed: Tensor = self.output(self.activation(self.intermediate(middle)))
-        return middle + branches.after_feed_forward(self.dropout(fed))
+        # Adapters see what dropout has left; without them dropout can wait for the sum, and share its kernel.
+        early, late = (self.dropout, KEEP) if branches.adds else (KEEP, self.dropout)
+        attended = branches.after_attention(early(self.attention(hidden, sequences, branches)))
+        middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
+        fed = branches.after_feed_forward(early(self.output(self.activation(self.intermediate(middle)))))
+        return add_and_norm(middle, branches.beside(fed, hidden), self.norm, late, sequences.seeds)
 
     def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
@@ -142,7 +143,8 @@ class Layer(nn.Module):
         fused = projected.view(len(hidden), 3, self.heads, -1)
         probability = self.attention_dropout if self.training else 0.0
         mixed = attend(fused, sequences, dropout=probability)  # (tokens, heads, width)
-        return branches.after_attention(self.dropout(self.attention_output(mixed.flatten(1))))
+        output: Tensor = self.attention_output(mixed.flatten(1))
+        return output
 
 
 class Encoder(nn.Module):
@@ -176,8 +178,9 @@ class Encoder(nn.Module):
         words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
         hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
         sequences = self.sequences(batch)
-        for number, layer in enumerate(self.layers):
-            hidden = layer(hidden, sequences, branches.at(number))
+        with half_copies(self.layers):
+            for number, layer in enumerate(self.layers):
+                hidden = layer(hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:

@@ -45,5 +45,5 @@ def mix_out(module: nn.Module, probability: float) -> None:
     """Put mixout in the place of every linear layer inside a module; its weights now are the pretrained ones."""
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear:
+            if isinstance(child, nn.Linear) and not isinstance(child, MixoutLinear):
                 setattr(parent, name, MixoutLinear(child, probability=probability))

@@ -1,4 +1,4 @@
-"""Pooling: from the states of all tokens to one vector a sequence."""
+"""Pooling: from the states of all tokens to one vector a sequence, in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pooling = Callable[[Encoder, Tensor, PackedBatch, Part], Tensor]
 
 def cls(encoder: Encoder, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
     """Take the state of each sequence's first token."""
-    return hidden.index_select(0, batch.starts[part.sequences])
+    return hidden.index_select(0, batch.starts[part.sequences]).float()
 
 
 def pooler(encoder: Encoder, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
@@ -26,7 +26,7 @@ def pooler(encoder: Encoder, hidden: Tensor, batch: PackedBatch, part: Part) -> 
 def mean(encoder: Encoder, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
     """Average the states of all tokens of each sequence."""
     starts = batch.starts[part.sequences.start : part.sequences.stop + 1]
-    return torch.segment_reduce(hidden[part.tokens], "mean", lengths=starts.diff(), unsafe=True)
+    return torch.segment_reduce(hidden[part.tokens].float(), "mean", lengths=starts.diff(), unsafe=True)
 
 
 POOLINGS: dict[str, Pooling] = {"cls": cls, "pooler": pooler, "mean": mean}

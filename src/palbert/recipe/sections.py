@@ -182,8 +182,10 @@ class RunSection(Value):
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
     """auto, cpu, cuda, cuda:N or mps."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """fp32 or bf16 arithmetic; auto is bf16 on CUDA cards that have it, fp32 elsewhere."""
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto"
+    """Number format of the products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
+    capture: Literal["auto", "off"] = "auto"
+    """Whether whole training steps are captured as CUDA graphs, where they can be: auto, or off."""
     tensorboard: bool = True
     """Write TensorBoard files beside metrics.jsonl, where tensorboard is installed."""
 

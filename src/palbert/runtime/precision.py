@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, Literal
 
 import torch
 
 from palbert.errors import DeviceError
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""The formats that forward passes are autocast to."""
+BF16_STEP = """
+import torch
+layer = torch.nn.Linear(256, 256)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    layer(torch.ones(64, 256)).sum().backward()
+assert layer.weight.grad.isfinite().all()
+"""
 
 
 def choose_device(name: str) -> torch.device:
@@ -32,23 +47,49 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
-    """Return the number format; bf16 is for CUDA, since many CPUs only pretend to have it."""
+def choose_precision(name: Literal["auto"] | Precision, device: torch.device) -> Precision:
+    """Return the number format: on CUDA by default bf16, or fp16 on cards without it; elsewhere fp32."""
     if name == "auto":
-        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
-    if name == "bf16" and device.type != "cuda":
+        if device.type != "cuda":
+            return "fp32"
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    elsewhere = ("fp32", "bf16") if device.type == "cpu" else ("fp32",)
+    if device.type != "cuda" and name not in elsewhere:
         raise DeviceError(
-            f"run.precision is 'bf16', which palbert uses on CUDA only; the device is '{device}'.",
+            f"run.precision is '{name}', which palbert uses on CUDA only; the device is '{device}'.",
             hint='Set run.precision = "fp32".',
         )
+    if name == "bf16" and device.type == "cpu":
+        _probe_bf16()
     return name
 
 
 def arithmetic(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Return the context that forward passes run in."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
+    if precision in HALF:
+        return torch.autocast(device.type, dtype=HALF[precision])
     return nullcontext()
+
+
+def set_products(precision: Precision) -> None:
+    """Say how exactly float32 matrices are multiplied: with 10 bits after the point for tf32, with all otherwise."""
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+
+
+@cache
+def _probe_bf16() -> None:
+    """Refuse bf16 on a processor that dies of it, which a child process finds out.
+
+    Virtual machines may advertise instructions that they do not allow: the first product then ends the process.
+    """
+    probe = [sys.executable, "-c", BF16_STEP]
+    done = subprocess.run(probe, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        how = signal.strsignal(-done.returncode) if done.returncode < 0 else done.stderr.strip().splitlines()[-1]
+        raise DeviceError(
+            f"run.precision is 'bf16', and a small training step in bf16 failed on this processor: {how}.",
+            hint='Set run.precision = "fp32", or try ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment.',
+        )
 
 
 def _has_mps() -> bool:

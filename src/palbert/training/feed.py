@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Portion, collate
+from palbert.data.collate import Filling, Portion, collate
 from palbert.data.ragged import Ragged
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template
 from palbert.runtime.distributed import Ranks
+from palbert.training.buckets import Buckets
 
 
 class Rows(Protocol):
@@ -63,6 +64,7 @@ class Feed:
         accumulation: Pieces that a step's rows are cut into.
         separate: Give each set of a step a batch of its own, in place of packing them together.
         ranks: The processes that the rows are divided among, before they are cut.
+        buckets: The sizes that each set's batches are filled up to; they keep their own unless given.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Feed:
         accumulation: int = 1,
         separate: bool = False,
         ranks: Ranks | None = None,
+        buckets: Mapping[str, Buckets] | None = None,
     ) -> None:
         self.sets = dict(sets)
         self.template = template
@@ -81,6 +84,7 @@ class Feed:
         self.accumulation = accumulation
         self.separate = separate
         self.ranks = ranks or Ranks()
+        self.buckets = buckets
         self.waited = 0.0  # seconds that steps had to wait for their batches
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
@@ -90,7 +94,7 @@ class Feed:
     def ahead(
         self, plan: Iterable[Sequence[str]], draws: Mapping[str, int]
     ) -> Generator[list[PackedBatch], None, None]:
-        """Yield the batches of every step of a plan; a thread makes the next ones while a step is computed."""
+        """Yield the batches of every step of a plan, pinned for the device; a thread makes them ahead of the step."""
         draws = dict(draws)
         coming: deque[Future[list[PackedBatch]]] = deque()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed") as thread:
@@ -107,7 +111,7 @@ class Feed:
         start = time.perf_counter()
         batches = coming.result()
         self.waited += time.perf_counter() - start
-        return [batch.to(self.device) for batch in batches]
+        return batches
 
     def _collate(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
         batches = len(sets) if self.separate else 1
@@ -121,9 +125,24 @@ class Feed:
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
                     pieces[place].append(self._portion(name, part, counted * len(part) / len(rows)))
-        packed = [collate(piece, self.template) for piece in pieces if piece]
+        packed = [collate(piece, self.template) for piece in self._filled([piece for piece in pieces if piece])]
         # From pinned memory, copies go on while the host does.
         return [batch.pinned() for batch in packed] if self.device.type == "cuda" else packed
+
+    def _filled(self, pieces: list[list[Portion]]) -> list[list[Portion]]:
+        """Fill all parts of a step up to one level, so that levels, not combinations of them, make its shapes."""
+        if not self.buckets:
+            return pieces
+        levels = [self.buckets[portion.name].level(portion.rows) for piece in pieces for portion in piece]
+        if None in levels:  # an unusual step stays as it is
+            return pieces
+        level = max(level for level in levels if level is not None)
+        return [[replace(portion, filling=self._filling(portion, level)) for portion in piece] for piece in pieces]
+
+    def _filling(self, portion: Portion, level: int) -> Filling:
+        assert self.buckets
+        buckets, rows = self.buckets[portion.name], len(portion.rows)
+        return Filling(buckets.size(rows, level), slots=buckets.slots(rows, level), longest=buckets.longest)
 
     def _portion(self, name: str, rows: np.ndarray, share: float) -> Portion:
         source = self.sets[name]

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from palbert.training.loss_scale import NoScale
 
 
 def make_optimizer(
@@ -51,13 +53,30 @@ def make_optimizer(
                         }
                     )
     device = groups[0]["params"][0].device
-    return torch.optim.AdamW(groups, betas=betas, eps=epsilon, fused=device.type in ("cpu", "cuda"))
+    on_cuda = device.type == "cuda"
+    if on_cuda:  # rates on the device: a captured step reads them there
+        groups = [{**group, "lr": torch.tensor(group["lr"], device=device)} for group in groups]
+    fused = device.type in ("cpu", "cuda")
+    return torch.optim.AdamW(groups, betas=betas, eps=epsilon, fused=fused, capturable=on_cuda)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
     """Set every group's rate to a share of its peak."""
     for group in optimizer.param_groups:
-        group["lr"] = group["peak"] * factor
+        rate = group["peak"] * factor
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: NoScale) -> None:
+    """Have the gradient scaled down to a length, if it is longer, and freed from the scale of the losses."""
+    parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    scale.prepare(optimizer, torch.nn.utils.get_total_norm(gradients), longest)
+    if not optimizer.defaults["fused"]:  # as on mps: it reads no scale
+        torch._foreach_div_(gradients, optimizer.grad_scale)  # type: ignore[attr-defined]
 
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:

@@ -15,8 +15,10 @@ from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import NoAverage
+from palbert.training.capture import Eager, Gathered
 from palbert.training.feed import Feed
-from palbert.training.optimizer import set_rates
+from palbert.training.loss_scale import NoScale
+from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
 from palbert.training.schedule import Schedule
 
@@ -115,6 +117,8 @@ class Trainer:
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
         ranks: Ranks | None = None,
+        execution: Eager | None = None,
+        scale: NoScale | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -129,6 +133,8 @@ class Trainer:
         self.evaluate = evaluate
         self.hooks = list(hooks)
         self.ranks = ranks or Ranks()
+        self.execution = execution or Eager(feed.device)
+        self.scale = scale or NoScale()
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -143,22 +149,36 @@ class Trainer:
 
     def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
         """Update the weights once; return each set's loss, left on the device."""
-        set_rates(self.optimizer, self.schedule(self.position.step - self.steps.start, len(self.steps)))
+        done, steps = self.position.step - self.steps.start, len(self.steps)
+        set_rates(self.optimizer, self.schedule(done, steps))
+        losses = self.execution(self, batches)  # gather, decide, move: one by one, or replayed as a CUDA graph
+        self.average.update(done + 1, steps)
+        return losses
+
+    def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
+        """Take each set's loss on the batches of a step, and the gradients."""
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic():
                 losses = self.objective(self.model, batch)
-            self.gradients.backward(batch.by_task(self.objective.balance(losses, batch.shares)))
+            balanced = batch.by_task(self.objective.balance(losses, batch.shares))
+            self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
-        total = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+        return Gathered(losses, question=getattr(self.gradients, "compare", _nothing)())
+
+    def decide(self, gathered: Gathered) -> None:
+        """Let the gradient method decide on the host how gradients are combined."""
+        self.gradients.decide(gathered.question)  # type: ignore[attr-defined]
+
+    def move(self, gathered: Gathered) -> None:
+        """Combine the gradients, clip, and move the weights and all that follows them."""
         self.gradients.combine()
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        clip_gradients(self.optimizer, self.clip, self.scale)
         self.optimizer.step()
-        self.objective.after_step(self.model, total)
-        self.average.update(self.position.step + 1 - self.steps.start, len(self.steps))
+        self.objective.after_step(self.model, gathered.losses)
         self.optimizer.zero_grad()
-        return total
 
     def fit(self) -> bool:
         """Train from the present position to the end of the last epoch; return False if stopped before it."""
@@ -196,3 +216,7 @@ class Trainer:
                 if any(self.ranks.count(self.stopping)):  # one that is asked to stop does not leave others waiting
                     return False
         return True
+
+
+def _nothing() -> None:
+    """Stand for the question of a gradient method that has none."""

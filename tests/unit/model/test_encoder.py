@@ -193,11 +193,13 @@ def test_another_dropout_ends_with_an_exception_too() -> None:
     assert {module.probability for module in encoder.modules() if isinstance(module, Dropout)} == {0.1}
 
 
-def test_a_layer_is_the_norm_of_its_block() -> None:
+def test_a_layer_norms_the_sum_of_each_block_and_its_input() -> None:
     encoder, batch = encoder_of().eval(), pack([5, 9])
     layer, hidden = encoder.layers[0], torch.randn(14, 24)
     sequences = encoder.sequences(batch)
-    assert torch.equal(layer(hidden, sequences), layer.norm(layer.block(hidden, sequences)))
+    middle = layer.attention_norm(hidden + layer.attention(hidden, sequences))
+    fed = layer.output(layer.activation(layer.intermediate(middle)))
+    assert torch.equal(layer(hidden, sequences), layer.norm(middle + fed))
 
 
 def buckets_by_definition(distance: int) -> int:

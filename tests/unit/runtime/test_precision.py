@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
 from palbert.errors import DeviceError
 from palbert.runtime import precision
-from palbert.runtime.precision import arithmetic, choose_device, choose_precision
+from palbert.runtime.precision import arithmetic, choose_device, choose_precision, set_products
 
-CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this a machine with two CUDA cards that have bf16."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
 
 
 @pytest.mark.usefixtures("bare")
@@ -59,9 +61,51 @@ def test_an_unknown_device_is_refused(name: str) -> None:
         choose_device(name)
 
 
-def test_bf16_on_the_cpu_is_refused_with_what_to_do() -> None:
-    with pytest.raises(DeviceError, match=r"'bf16'.*run\.precision = \"fp32\""):
+@pytest.fixture
+def probed() -> Iterator[None]:
+    """Forget what a probe found, before and after."""
+    precision._probe_bf16.cache_clear()
+    yield
+    precision._probe_bf16.cache_clear()
+
+
+@pytest.mark.usefixtures("probed")
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "Illegal instruction"),
+        ("raise RuntimeError('no bf16 here')", "no bf16 here"),
+    ],
+)
+def test_bf16_on_a_processor_that_dies_of_it_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, step: str, found: str
+) -> None:
+    monkeypatch.setattr(precision, "BF16_STEP", step)
+    with pytest.raises(DeviceError, match=rf"'bf16'.*{found}.*run\.precision = \"fp32\""):
         choose_precision("bf16", CPU)
+
+
+@pytest.mark.usefixtures("probed")
+def test_bf16_is_taken_on_a_processor_that_survives_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "BF16_STEP", "pass")
+    assert choose_precision("bf16", CPU) == "bf16"
+
+
+@pytest.mark.parametrize(("name", "device"), [("fp16", CPU), ("tf32", CPU), ("fp16", MPS), ("bf16", MPS)])
+def test_what_only_cuda_has_is_refused_elsewhere(name: str, device: torch.device) -> None:
+    with pytest.raises(DeviceError, match=rf"'{name}'.*CUDA only.*run\.precision = \"fp32\""):
+        choose_precision(name, device)  # type: ignore[arg-type]
+
+
+def test_tf32_is_a_way_to_multiply_and_nothing_else() -> None:
+    try:
+        set_products("tf32")
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        set_products("fp32")
+    assert torch.get_float32_matmul_precision() == "highest"
+    with arithmetic("tf32", CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 @pytest.mark.usefixtures("two_cards")
@@ -73,15 +117,17 @@ def test_bf16_on_the_cpu_is_refused_with_what_to_do() -> None:
         ("auto", CUDA, "bf16"),
         ("bf16", CUDA, "bf16"),
         ("fp32", CUDA, "fp32"),
+        ("tf32", CUDA, "tf32"),
+        ("fp16", CUDA, "fp16"),
     ],
 )
 def test_a_precision_is_chosen_by_name_and_device(name: str, device: torch.device, expected: str) -> None:
     assert choose_precision(name, device) == expected  # type: ignore[arg-type]
 
 
-def test_an_old_card_computes_in_fp32(two_cards: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
-    assert choose_precision("auto", CUDA) == "fp32"
+def test_an_old_card_computes_in_fp16(two_cards: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    assert choose_precision("auto", CUDA) == "fp16"
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])

@@ -24,7 +24,7 @@ def recipe(tiny_recipe: dict[str, Any]) -> MakeRecipe:
     def make(**changes: Any) -> Recipe:
         values = copy.deepcopy(tiny_recipe)
         for key, value in changes.items():
-            values[key] = {**values[key], **value} if isinstance(value, dict) else value
+            values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
         return make_recipe(values)
 
     return make

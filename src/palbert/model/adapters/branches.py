@@ -40,6 +40,9 @@ Term = Callable[[Adapter, slice, Sequences], Tensor | None]
 class NoBranches:
     """The plain encoder: nothing is added anywhere."""
 
+    adds = False
+    """Whether anything may be added to what a block gives."""
+
     def at(self, layer: int) -> NoBranches:
         """Return what is added in a layer."""
         return self
@@ -57,7 +60,7 @@ class NoBranches:
         return total
 
     def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Return the sum under the last norm as it is."""
+        """Return what is added to the last residual as it is."""
         return total
 
 
@@ -67,10 +70,12 @@ PLAIN = NoBranches()
 class Branches(NoBranches):
     """Each task's adapter on its own slice of the batch."""
 
+    adds = True
+
     def __init__(self, adapters: Mapping[str, Adapter], batch: PackedBatch) -> None:
         self.layer = 0
         self.parts = [
-            (adapters[batch.task_of(name)], part.tokens, _sequences(batch, part.sequences, part.tokens))
+            (adapters[batch.task_of(name)], part.tokens, _sequences(batch, part.slots, part.tokens))
             for name, part in batch.parts.items()
             if batch.task_of(name) in adapters
         ]
@@ -93,7 +98,7 @@ class Branches(NoBranches):
         return self._add(total, lambda adapter, tokens, _: adapter.after_feed_forward(self.layer, total[tokens]))
 
     def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Add the branches under the last norm."""
+        """Add the branches that run beside the layer."""
         return self._add(
             total, lambda adapter, tokens, sequences: adapter.beside(self.layer, hidden[tokens], sequences)
         )

@@ -1,0 +1,76 @@
+"""Linear layers in half precision: quick products, and gradients of the weights in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class Linear(nn.Linear):
+    """torch's linear layer; under autocast on CUDA the same with fewer kernels.
+
+    Autocast casts each weight and bias by a kernel of its own, and casts their gradients back by two more. Here all
+    weights of an encoder are cast at once (`half_copies`), and the product that gives a weight's gradient writes
+    float32 itself, without rounding in between.
+    """
+
+    copies: tuple[Tensor, Tensor] | None = None
+    """Weight and bias in half precision, for the time of `half_copies`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return x Wᵀ + b."""
+        if self.copies is None:
+            return super().forward(input)
+        weight, bias = self.copies
+        product: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias)  # type: ignore[no-untyped-call]
+        return product
+
+
+@contextmanager
+def half_copies(layers: Iterable[nn.Module]) -> Iterator[None]:
+    """Give all linear layers inside some modules copies in autocast's format, where autocast is on for CUDA."""
+    linear = [module for layer in layers for module in layer.modules() if type(module) is Linear]
+    if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
+        yield
+        return
+    values = [value.detach() for layer in linear for value in (layer.weight, layer.bias)]
+    flat = values[0].new_empty(sum(value.numel() for value in values), dtype=torch.get_autocast_dtype("cuda"))
+    parts = torch.split(flat, [value.numel() for value in values])
+    copies = [part.view_as(value) for part, value in zip(parts, values, strict=True)]
+    torch._foreach_copy_(copies, values)
+    try:
+        for number, layer in enumerate(linear):
+            layer.copies = copies[2 * number], copies[2 * number + 1]
+        yield
+    finally:
+        for layer in linear:
+            layer.copies = None
+
+
+class _Product(torch.autograd.Function):
+    """x Wᵀ + b by the half-precision copies of W and b; the gradients go to W and b themselves, in their format."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor, half_weight: Tensor, half_bias: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(input, half_weight)
+        return F.linear(input, half_weight, half_bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        input, weight = ctx.saved_tensors
+        needs_input, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        to_input = gradient @ weight if needs_input else None
+        to_weight = torch.mm(gradient.t(), input, out_dtype=torch.float32) if needs_weight else None
+        to_bias = None
+        if needs_bias:  # a product with ones takes half the time of a sum over rows
+            to_bias = torch.mm(gradient.new_ones(1, len(gradient)), gradient, out_dtype=torch.float32)[0]
+        return to_input, to_weight, to_bias, None, None

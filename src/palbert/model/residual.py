@@ -1,0 +1,61 @@
+"""norm(residual + dropout(update)): how both blocks of a layer end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+
+from palbert.model.dropout import Dropout, Seeds
+
+FORMATS = (torch.bfloat16, torch.float16, torch.float32)
+"""What the kernel reads and writes; it computes in float32."""
+WIDTH_LIMIT = 2048
+"""Columns the kernel takes; one program holds four whole rows."""
+
+
+def add_and_norm(residual: Tensor, update: Tensor, norm: nn.LayerNorm, dropout: Dropout, seeds: Seeds) -> Tensor:
+    """Return norm(residual + dropout(update)).
+
+    Two back ends with one result: one kernel on CUDA where Triton is installed, and torch's own operations
+    everywhere else. The kernel answers in the update's format: under autocast, where torch's norm answers in
+    float32, the hidden states then stay in half precision from layer to layer, and no linear layer casts them.
+
+    Args:
+        residual: (tokens, hidden).
+        update: What is added, (tokens, hidden).
+        norm: The norm over the sum.
+        dropout: Applied to the update.
+        seeds: Where the kernel's dropout takes its random numbers from.
+
+    Returns:
+        (tokens, hidden).
+    """
+    if not _kernel_takes(residual, update):
+        output: Tensor = norm(residual + dropout(update))
+        return output
+    # Imported here: it needs Triton, which comes with torch for CUDA only.
+    from palbert.model.kernels import residual as kernel
+
+    rate = dropout.rate
+    seed = seeds.next(update.device) if rate > 0 else None
+    return kernel.add_and_norm(residual, update, norm.weight, norm.bias, epsilon=norm.eps, probability=rate, seed=seed)
+
+
+def _kernel_takes(residual: Tensor, update: Tensor) -> bool:
+    return (
+        update.is_cuda
+        and residual.dtype in FORMATS
+        and update.dtype in FORMATS
+        and 0 < update.numel() < 2**31  # its places are 32-bit numbers
+        and update.shape[1] <= WIDTH_LIMIT
+        and has_triton()
+    )
+
+
+@lru_cache
+def has_triton() -> bool:
+    """Say whether Triton is installed."""
+    return find_spec("triton") is not None

@@ -1,0 +1,59 @@
+"""Buckets: the few sizes that a set's batches are filled up to, so that steps repeat their shapes."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEVIATIONS = (0.0, 1.0, 2.0, 4.0)
+"""Sizes of the buckets: this many standard deviations above the mean of a batch."""
+STEP = 32
+"""Sizes are rounded up to a multiple of this."""
+
+
+class Buckets:
+    """A few sizes between the usual and the largest batch of a set.
+
+    The tokens of n rows are a sum of n lengths: n μ on average, with a standard deviation of √n σ. So a handful of
+    sizes around n μ hold nearly all batches with little filling, whatever n is.
+
+    Args:
+        lengths: Tokens of every row of the set, with special tokens and cut to size.
+        longest: Tokens of the longest sequence there can be.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], *, longest: int) -> None:
+        self.lengths = lengths
+        self.longest = longest
+        self._mean, self._deviation = float(lengths.mean()), float(lengths.std())
+        self.sizes = lru_cache(maxsize=None)(self._sizes)
+
+    def _sizes(self, rows: int) -> tuple[int, ...]:
+        """Return the sizes for batches of so many rows, smallest first; fewer where some are the same."""
+        most = rows * int(self.lengths.max())
+        sizes = (rows * self._mean + deviations * self._spread(rows) for deviations in DEVIATIONS)
+        return tuple(dict.fromkeys(math.ceil(min(size, most) / STEP) * STEP for size in sizes))
+
+    def level(self, rows: NDArray[np.int64]) -> int | None:
+        """Return which size is large enough; None for rows that are longer or shorter than batches are."""
+        tokens = int(self.lengths[rows].sum())
+        if tokens < self._least(len(rows)):
+            return None
+        return next((level for level, size in enumerate(self.sizes(len(rows))) if size >= tokens), None)
+
+    def size(self, rows: int, level: int) -> int:
+        """Return the size of a level; the largest there is where levels are fewer."""
+        return self.sizes(rows)[min(level, len(self.sizes(rows)) - 1)]
+
+    def slots(self, rows: int, level: int) -> int:
+        """Return how many sequences it takes to fill the shortest batch up to a level."""
+        return math.ceil((self.size(rows, level) - self._least(rows)) / self.longest)
+
+    def _least(self, rows: int) -> float:
+        return max(rows * int(self.lengths.min()), rows * self._mean - DEVIATIONS[-1] * self._spread(rows))
+
+    def _spread(self, rows: int) -> float:
+        return math.sqrt(rows) * self._deviation

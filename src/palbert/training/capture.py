@@ -1,0 +1,213 @@
+"""Capture: whole training steps as CUDA graphs, replayed without Python in between."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+
+log = logging.getLogger(__name__)
+
+MOST_GRAPHS = 64
+"""Kinds of steps that are captured; each takes a little memory and time."""
+SYNCHRONISES = "called a synchronizing CUDA operation"
+"""How torch's warning begins when Python waits for the device."""
+
+Losses = dict[str, Tensor]
+
+
+@dataclass
+class Gathered:
+    """What the first part of a step finds; all of it on the device."""
+
+    losses: Losses = field(default_factory=dict)
+    """Each set's loss."""
+    question: Any = None
+    """What the host has to decide before the weights can move; None if nothing."""
+
+
+class Update(Protocol):
+    """The work of a step: two parts on the device, and maybe a word of the host's between them."""
+
+    def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
+        """Take the losses of the batches, and their gradients."""
+        ...
+
+    def decide(self, gathered: Gathered) -> None:
+        """Answer the question; the host may wait for the device."""
+        ...
+
+    def move(self, gathered: Gathered) -> None:
+        """Move the weights."""
+        ...
+
+
+class Eager:
+    """Compute every step kernel by kernel."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Do a step; return each set's loss."""
+        gathered = update.gather([batch.to(self.device) for batch in batches])
+        if gathered.question is not None:
+            update.decide(gathered)
+        update.move(gathered)
+        return gathered.losses
+
+    def summary(self) -> str:
+        """Say how steps were computed, for the log; nothing where there is no choice."""
+        return ""
+
+
+@dataclass
+class _Captured:
+    """A kind of step: its inputs, its graphs, and where its losses come out."""
+
+    batches: list[PackedBatch]
+    graphs: list[torch.cuda.CUDAGraph] = field(default_factory=list)
+    gathered: Gathered = field(default_factory=Gathered)
+
+    def losses(self) -> Losses:
+        """Return the losses of this time; the next replay writes over its own."""
+        return {name: loss.clone() for name, loss in self.gathered.losses.items()}
+
+
+class Graphs(Eager):
+    """Replay steps whose kind has come before: the same sets, rows and filled-up sizes.
+
+    The first step of a kind is computed as ever, and watched: a step that makes the host wait for the device cannot be
+    captured. The second is captured, which computes nothing, and replayed; so are all others. Nothing is done twice,
+    so a run is the same as without. Random numbers differ from replay to replay, since graphs read the generator's
+    state from the device, and the generator moves on as in a computed step. Learning rates are read from the device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.kinds: dict[Any, _Captured | None] = {}
+        self.obstacle = ""
+        self.replayed = self.computed = 0
+        self.seconds = 0.0
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Do a step; return each set's loss."""
+        kind = tuple(batch.kind for batch in batches)
+        known = self.kinds.get(kind)
+        if known is None and (self.obstacle or kind not in self.kinds or self._count() >= MOST_GRAPHS):
+            return self._compute(kind, update, batches)
+        if known is None:
+            return self._capture(kind, update, batches)
+        for static, batch in zip(known.batches, batches, strict=True):
+            static.copy_(batch)
+        self._replay(known, update)
+        self.replayed += 1
+        return known.losses()
+
+    def _compute(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        self.computed += 1
+        if self.obstacle or self._count() >= MOST_GRAPHS:
+            return super().__call__(update, batches)
+        self.kinds[kind] = None
+        current = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            losses = self._watched(update, [batch.to(self.device) for batch in batches])
+        current.wait_stream(self._stream)
+        return losses
+
+    def _watched(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Compute a step, and note what in it makes the host wait."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                gathered = update.gather(batches)
+                if gathered.question is not None:
+                    torch.cuda.set_sync_debug_mode("default")
+                    update.decide(gathered)
+                    torch.cuda.set_sync_debug_mode("warn")
+                update.move(gathered)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        for warning in caught:
+            if str(warning.message).startswith(SYNCHRONISES):
+                self._give_up(f"{Path(warning.filename).name}:{warning.lineno} makes the host wait for the device")
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return gathered.losses
+
+    def _capture(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        start = time.perf_counter()
+        captured = _Captured([batch.to(self.device) for batch in batches])
+        generator = torch.cuda.get_rng_state(self.device)
+        torch.cuda.synchronize(self.device)
+        try:
+            captured.gathered = self._record(captured, lambda: self._first(update, captured.batches))
+            captured.graphs[0].replay()
+            if captured.gathered.question is not None:
+                update.decide(captured.gathered)
+                self._record(captured, lambda: update.move(captured.gathered))
+                captured.graphs[1].replay()
+        except RuntimeError as error:
+            torch.cuda.synchronize(self.device)
+            torch.cuda.set_rng_state(generator, self.device)
+            self._give_up(str(error).splitlines()[0])
+            return self._compute(kind, update, batches)
+        self.kinds[kind] = captured
+        self.replayed += 1
+        self.seconds += time.perf_counter() - start
+        return captured.losses()
+
+    def _first(self, update: Update, batches: Sequence[PackedBatch]) -> Gathered:
+        """Do what comes before the host's word: everything, where it has none to say."""
+        gathered = update.gather(batches)
+        if gathered.question is None:
+            update.move(gathered)
+        return gathered
+
+    def _record(self, captured: _Captured, work: Callable[[], Any]) -> Any:
+        graph = torch.cuda.CUDAGraph()
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            # Only this thread's calls count: another one makes the next batches meanwhile.
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                found = work()
+            finally:
+                graph.capture_end()
+        torch.cuda.current_stream(self.device).wait_stream(self._stream)
+        captured.graphs.append(graph)
+        return found
+
+    def _replay(self, known: _Captured, update: Update) -> None:
+        known.graphs[0].replay()
+        if known.gathered.question is not None:
+            update.decide(known.gathered)
+            known.graphs[1].replay()
+
+    def _count(self) -> int:
+        return sum(known is not None for known in self.kinds.values())
+
+    def _give_up(self, obstacle: str) -> None:
+        if not self.obstacle:
+            self.obstacle = obstacle
+            log.info("steps are not captured as CUDA graphs: %s", obstacle)
+
+    def summary(self) -> str:
+        """Say how steps were computed, for the log."""
+        if self.obstacle:
+            return f"{self.computed:,} steps computed without CUDA graphs: {self.obstacle}"
+        share = f"{self.replayed:,} of {self.replayed + self.computed:,} steps"
+        return f"{share} replayed from {self._count()} CUDA graphs, captured in {self.seconds:.1f} s"

@@ -1,0 +1,194 @@
+"""Captured steps: the same run as computed ones, wherever a step can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from palbert.build.trainer import make_execution
+from palbert.objectives import Pass, Term
+from palbert.runtime.distributed import Ranks
+from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.seeding import seed_everything
+from palbert.training.capture import Eager, Graphs
+from palbert.verbs import train as verb
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+Start = Callable[..., Any]
+
+METHODS: dict[str, dict[str, Any]] = {
+    "one task a step": {"training": {"sampler": "round-robin"}},
+    "all tasks in a step": {},
+    "pal": {"adapters": {"name": "pal", "size": 12, "heads": 2}},
+    "lora": {"adapters": {"name": "lora"}},
+    "houlsby": {"adapters": {"name": "houlsby"}},
+    "relation": {"relation": {"name": "mlp", "tasks": ["quora", "sts"]}},
+    "smart": {"objectives": ["smart"]},
+    "proximal": {"objectives": ["proximal"]},
+    "rdrop": {"objectives": ["rdrop"]},
+    "simcse": {"objectives": [{"name": "simcse", "dropout": 0.2}]},
+    "pcgrad": {"training": {"gradients": "pcgrad"}},
+    "mgda": {"training": {"gradients": "mgda"}},
+    "uncertainty": {"training": {"balance": "uncertainty"}},
+    "normalised": {"training": {"balance": "normalised"}},
+    "ema": {"training": {"average": "ema"}},
+    "accumulation": {"training": {"accumulation": 2}},
+    "mixout": {"encoder": {"mixout": 0.5}},
+    "frozen": {"encoder": {"frozen": True}},
+    "fp32": {"run": {"precision": "fp32"}},
+    "tf32": {"run": {"precision": "tf32"}},
+    "fp16": {"run": {"precision": "fp16"}},
+}
+LONG = {"training": {"epochs": 1, "steps_per_epoch": 24, "sampler": "mixed"}, "run": {"device": "auto"}}
+
+
+def merged(settings: dict[str, Any]) -> dict[str, Any]:
+    """Put a method's settings over those of the test run."""
+    both = {**LONG, **settings}
+    return {key: {**LONG[key], **both[key]} if key in LONG else both[key] for key in both}
+
+
+def fitted(run: Any) -> tuple[list[dict[str, float]], list[torch.Tensor]]:
+    """Do a run's steps; return its losses and weights."""
+    seed_everything(5)
+    trainer = run.trainer
+    trainer.model.train()
+    losses = []
+    for number, sets in enumerate(trainer.sampler.epoch(1)):
+        found = trainer.step(trainer.feed(sets, dict.fromkeys(sets, number // 3 % 2)))  # kinds come again and again
+        losses.append({name: float(loss) for name, loss in found.items()})
+        trainer.position.step += 1
+    return losses, [parameter.detach().clone() for parameter in trainer.average.model.parameters()]
+
+
+@cuda
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -> None:
+    captured, computed = start("captured", **merged(METHODS[method])), start("computed", **merged(METHODS[method]))
+    computed.trainer.execution = Eager(computed.machine.device)  # of the same filled batches
+    losses, weights = fitted(captured)
+    expected_losses, expected_weights = fitted(computed)
+    execution = captured.trainer.execution
+    assert execution.replayed > len(losses) / 2, execution.summary()
+    for found, expected in zip(losses, expected_losses, strict=True):
+        assert found == pytest.approx(expected, rel=1e-5)
+    for one, other in zip(weights, expected_weights, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+@cuda
+def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
+    run = start(**merged({"optimizer": {"learning_rate": 1e-3, "schedule": "constant"}}))
+    trainer = run.trainer
+    trainer.model.train()
+    trainer.schedule = lambda step, total: 0.0  # weights stay: what differs is dropout
+    sets = ("sst", "quora", "sts")
+    batches = trainer.feed(sets, dict.fromkeys(sets, 0))
+    losses = [float(trainer.step(batches)["sst"]) for _ in range(6)]
+    assert trainer.execution.replayed == 5
+    assert len(set(losses)) == 6
+    before = [parameter.detach().clone() for parameter in run.model.parameters()]
+    trainer.step(batches)
+    assert all(torch.equal(one, other) for one, other in zip(before, run.model.parameters(), strict=True))
+    trainer.schedule = lambda step, total: 1.0
+    trainer.step(batches)
+    assert trainer.execution.replayed == 7
+    assert not all(torch.equal(one, other) for one, other in zip(before, run.model.parameters(), strict=True))
+
+
+@cuda
+@pytest.mark.parametrize("captures", [("auto", "off"), ("off", "auto"), ("auto", "auto")])
+def test_a_run_is_resumed_across_captured_and_computed_steps(
+    recipe: Callable[..., Any], tmp_path: Path, captures: tuple[str, str]
+) -> None:
+    settings = {"training": {"epochs": 2, "steps_per_epoch": 12, "sampler": "mixed"}}
+
+    def run(folder: str, *, resume: bool, capture: str, stop: int | None = None) -> list[torch.Tensor]:
+        made = verb._Run(
+            recipe(**settings, run={"device": "auto", "capture": capture}), RunFolder(tmp_path / folder), resume=resume
+        )
+        made.recipe = made.recipe.model_copy(update={"run": made.recipe.run.model_copy(update={"capture": "auto"})})
+        if capture == "off":  # computed, of the same filled batches
+            made.trainer.feed.buckets = whole.trainer.feed.buckets
+        if stop:
+            step = made.trainer.step
+
+            def counted(batches: Any) -> Any:
+                made.trainer.stopping = made.trainer.position.step + 1 >= stop
+                return step(batches)
+
+            made.trainer.step = counted
+        made.fit()
+        return [parameter.detach().clone() for parameter in made.model.parameters()]
+
+    whole = verb._Run(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole"), resume=False)
+    whole.fit()
+    first, second = captures
+    run("cut", resume=False, capture=first, stop=7)
+    resumed = run("cut", resume=True, capture=second)
+    for one, other in zip(whole.model.parameters(), resumed, strict=True):
+        torch.testing.assert_close(one.detach(), other, rtol=1e-5, atol=1e-7)
+
+
+@cuda
+def test_evaluation_between_steps_does_no_harm(start: Start) -> None:
+    plain, evaluated = start("plain", **merged({})), start("evaluated", **merged({}))
+    step = evaluated.trainer.step
+
+    def and_evaluate(batches: Any) -> Any:
+        losses = step(batches)
+        evaluated.trainer.evaluate(evaluated.model, epoch=1, step=1)
+        return losses
+
+    evaluated.trainer.step = and_evaluate
+    assert fitted(plain)[0] == fitted(evaluated)[0]
+
+
+class Waiting(Term):
+    """A term that reads a number from the device in every step."""
+
+    def __init__(self, goals: Any) -> None:
+        super().__init__(goals, weight=1.0)
+
+    def values(self, model: Any, batch: Any, clean: Pass) -> dict[str, torch.Tensor]:
+        """Return nothing worth having."""
+        return {task: clean.outputs[task].sum() * float(clean.outputs[task].mean() > 1e9) for task in batch.parts}
+
+
+@cuda
+def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from palbert.objectives.objectives import OBJECTIVES
+
+    monkeypatch.setitem(OBJECTIVES, "smart", Waiting)
+    run = start(**merged({"objectives": ["smart"]}))
+    with caplog.at_level("INFO"):
+        losses, _ = fitted(run)
+    assert len(losses) == 24
+    assert run.trainer.execution.replayed == 0
+    assert "test_capture.py" in run.trainer.execution.summary()
+    assert [record.message for record in caplog.records if "not captured" in record.message] == [
+        f"steps are not captured as CUDA graphs: {run.trainer.execution.obstacle}"
+    ]
+
+
+def test_steps_are_computed_without_cuda_or_when_asked_to_be(recipe: Callable[..., Any]) -> None:
+    assert type(make_execution(recipe(), torch.device("cpu"))) is Eager
+    off = recipe(run={"capture": "off"})
+    assert type(make_execution(off, torch.device("cuda"))) is Eager
+
+
+def test_several_processes_compute_their_steps(recipe: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        assert type(make_execution(recipe(), torch.device("cuda"), Ranks(size=2))) is Eager
+    assert "2 processes" in caplog.text
+
+
+@cuda
+def test_steps_are_captured_on_cuda(recipe: Callable[..., Any]) -> None:
+    assert type(make_execution(recipe(), torch.device("cuda"))) is Graphs
