@@ -57,7 +57,7 @@ class Bench:
         tasks: int = 1,
         shape: str | None = None,
         sampler: str = "mixed",
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """Return time, tokens and memory of a step; what is not given is as at the starting point."""
         chosen = self.arguments
         values = plain_recipe(
@@ -73,7 +73,7 @@ class Bench:
             self.watch.warm_up(work, 2)
             for _ in range(chosen.rounds):
                 self.watch.time(work, times)
-        return {**times.medians(), "tokens": work.tokens(), **memory}
+        return {**times.medians(), "tokens": work.tokens(), **memory, "execution": work.summary()}
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:

@@ -106,15 +106,15 @@ class Bench:
             evaluate=lambda *_, **__: None,  # type: ignore[arg-type, return-value]
         )
 
-    def measure(self, method: dict[str, Any]) -> dict[str, float]:
-        """Return the median time of a step in seconds and, on CUDA, the peak memory in bytes."""
+    def measure(self, method: dict[str, Any]) -> tuple[dict[str, float], str]:
+        """Return a step's median time in seconds and, on CUDA, peak memory in bytes; and how it was computed."""
         times = Times()
         with self.watch.memory() as memory:
             work = Steps(self.trainer(method), self.arguments.batches)
             self.watch.warm_up(work, 2)
             for _ in range(math.ceil(self.arguments.steps / self.arguments.batches)):
                 self.watch.time(work, times)
-        return {**times.medians(), **memory}
+        return {**times.medians(), **memory}, work.summary()
 
 
 def show(name: str, plain: dict[str, float], found: dict[str, float]) -> None:
@@ -163,6 +163,7 @@ def main(given: list[str] | None = None) -> None:
         **machine_facts(bench.machine.device),
         "ratios": {},
         "absolute": {},
+        "execution": {},
         "errors": {},
     }
     columns = "plain, ms | step, ms | time | in a run | memory | memory"
@@ -170,8 +171,9 @@ def main(given: list[str] | None = None) -> None:
     for number, name in enumerate(arguments.only):
         try:
             if number % arguments.plain_every == 0:
-                plains.append(bench.measure({}))
-            plain, found = plains[-1], bench.measure(METHODS[name])
+                plains.append(bench.measure({})[0])
+            plain = plains[-1]
+            found, facts["execution"][name] = bench.measure(METHODS[name])
         except Exception as error:  # out of memory, perhaps: the others count
             facts["errors"][name] = describe(error)
             print(f"| {name:28} | {facts['errors'][name]} |", flush=True)

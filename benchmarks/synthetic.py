@@ -174,8 +174,14 @@ class Steps:
 
     def tokens(self) -> float:
         """Return the tokens of a step on average; what fills a batch up is none."""
-        parts = [part for step in self.batches for batch in step for part in batch.parts.values()]
-        return sum(part.tokens.stop - part.tokens.start for part in parts) / len(self.batches)
+        batches = [batch for step in self.batches for batch in step]
+        own = [(batch.starts.diff().cpu(), part.sequences) for batch in batches for part in batch.parts.values()]
+        return sum(int(lengths[sequences].sum()) for lengths, sequences in own) / len(self.batches)
+
+    def summary(self) -> str:
+        """Say how the trainer computed the steps: captured or not, and why not."""
+        execution = getattr(self.trainer, "execution", None)
+        return execution.summary() if execution else ""
 
     def run(self) -> None:
         """Do all steps as a run does: a thread makes the batches meanwhile."""

@@ -179,7 +179,7 @@ class Bench:
         ours = [f"palbert, capture {mode}" for mode in self.arguments.palbert]
         return [*ours, *(["palbert LoRA"] if "peft LoRA" in self.arguments.rivals else []), *self.arguments.rivals]
 
-    def prepare(self, name: str, size: int) -> tuple[Work, dict[str, float]]:
+    def prepare(self, name: str, size: int) -> tuple[Work, dict[str, Any]]:
         """Build and warm up one rival; return its steps, the seconds of its first one and its memory."""
         known = name in self.kept
         with self.watch.memory() as found:
@@ -211,10 +211,12 @@ class Bench:
             for name in self.names() if turn == 0 else list(works):
                 try:
                     if turn == 0:
-                        work, found[name] = self.prepare(name, size)
-                        works[name] = work, Times()
-                    self.watch.time(*works[name])
-                    found[name] |= self._rates(name, works[name][1], lengths)
+                        started, found[name] = self.prepare(name, size)
+                        works[name] = started, Times()
+                    work, times = works[name]
+                    self.watch.time(work, times)
+                    found[name] |= self._rates(name, times, lengths)
+                    found[name] |= {"execution": work.summary()} if isinstance(work, Steps) else {}
                 except Exception as error:  # out of memory, no compiler, not installed: the others count
                     works.pop(name, None)
                     self.kept.pop(name, None)
