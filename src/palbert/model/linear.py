@@ -72,5 +72,19 @@ class _Product(torch.autograd.Function):
         to_weight = torch.mm(gradient.t(), input, out_dtype=torch.float32) if needs_weight else None
         to_bias = None
         if needs_bias:  # a product with ones takes half the time of a sum over rows
-            to_bias = torch.mm(gradient.new_ones(1, len(gradient)), gradient, out_dtype=torch.float32)[0]
+            to_bias = torch.mm(_ones(gradient), gradient, out_dtype=torch.float32)[0]
         return to_input, to_weight, to_bias, None, None
+
+
+_kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+
+def _ones(like: Tensor) -> Tensor:
+    """Return a row of ones, one for each row of a matrix; the longest so far is kept, so that none is filled anew."""
+    key, count = (like.device, like.dtype), len(like)
+    ones = _kept_ones.get(key)
+    if ones is None or ones.shape[1] < count:
+        ones = like.new_ones(1, 1 << count.bit_length())
+        if not torch.cuda.is_current_stream_capturing():  # what a graph fills is the graph's own
+            _kept_ones[key] = ones
+    return ones[:, :count]
