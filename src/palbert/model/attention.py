@@ -14,11 +14,14 @@ from torch.autograd.function import once_differentiable
 
 from palbert.batch import PackedBatch
 from palbert.model.dropout import Seeds, dropout_noise
+from palbert.model.kernels import has_triton
 
 FLASH_WIDTH_STEP = 8
 """Flash attention takes head widths that are multiples of this."""
 FLASH_WIDTH_LIMIT = 256
 """Flash attention takes head widths up to this."""
+KERNEL_WIDTH_LIMIT = 128
+"""The Triton kernel takes head widths up to this: a program holds several blocks of tokens."""
 GROUP_FILL = 0.6
 """On the CPU, sequences at least this share as long as the longest of a group are padded with it."""
 GROUP_SCORES = 2**18
@@ -93,7 +96,7 @@ class Sequences:
     max_length: int
     """Length of the longest sequence; a Python number, so that nobody waits for the device."""
     bias: Tensor | None = None
-    """Added to the scores of query i and key j of every sequence, (heads, max_length, max_length)."""
+    """Added to scores by distance from query to key, from 1 - max_length to max_length - 1, (heads, distances)."""
     seeds: Seeds = field(default_factory=Seeds)
     """Where kernels that drop out take their random numbers from."""
 
@@ -101,6 +104,14 @@ class Sequences:
     def of(cls, batch: PackedBatch, *, bias: Tensor | None = None) -> Sequences:
         """Take the sequences of a batch."""
         return cls(starts=batch.starts, tokens=batch.tokens, max_length=batch.max_length, bias=bias)
+
+    @cached_property
+    def scores(self) -> Tensor | None:
+        """The bias of query i and key j, (heads, max_length, max_length); padded attention alone asks for it."""
+        if self.bias is None:
+            return None
+        # Windows of `max_length` distances: the first is the last query's, so the order is turned around.
+        return self.bias.unfold(1, self.max_length, 1).flip(1)
 
     @cached_property
     def padding(self) -> Padding:
@@ -121,7 +132,7 @@ class Sequences:
         slot = torch.arange(length, device=starts.device)
         lengths = lengths[:, None]
         tokens = starts[:, None] + slot.minimum(lengths - 1)
-        mask = None if self.bias is None else self.bias.detach()[None, :, :length, :length]
+        mask = None if self.scores is None else self.scores.detach()[None, :, :length, :length]
         if not full:
             # A sequence of length 0 keeps one key: scores that are all -inf would give NaN.
             closed = (slot >= lengths.clamp(min=1))[:, None, None]
@@ -132,8 +143,8 @@ class Sequences:
 def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
-    Two back ends with one result: variable-length flash attention on CUDA in half precision, and everywhere
-    else, or with a bias, padding for the attention alone.
+    Three back ends with one result: on CUDA in half precision torch's variable-length flash attention, or with a
+    bias, which that does not take, a Triton kernel; everywhere else padding for the attention alone.
 
     Args:
         query_key_value: (tokens, 3, heads, width).
@@ -145,18 +156,26 @@ def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.
     """
     if sequences.bias is None and _flash_takes(query_key_value):
         return _attend_flash(query_key_value, sequences, dropout)
-    with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
-        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
-    return mixed
+    if sequences.bias is not None and _kernel_takes(query_key_value):
+        return _attend_kernel(query_key_value, sequences, dropout)
+    return _attend_padded(query_key_value, sequences, dropout)
 
 
 def _flash_takes(query_key_value: Tensor) -> bool:
+    return _is_half_on_gpu(query_key_value) and query_key_value.shape[-1] <= FLASH_WIDTH_LIMIT
+
+
+def _kernel_takes(query_key_value: Tensor) -> bool:
     return (
-        query_key_value.is_cuda
-        and query_key_value.dtype in (torch.bfloat16, torch.float16)
-        and query_key_value.shape[-1] <= FLASH_WIDTH_LIMIT
-        and _has_flash(query_key_value.device)
+        _is_half_on_gpu(query_key_value)
+        and query_key_value.shape[-1] <= KERNEL_WIDTH_LIMIT
+        and 0 < query_key_value.numel() < 2**31  # its places are 32-bit numbers
+        and has_triton()
     )
+
+
+def _is_half_on_gpu(values: Tensor) -> bool:
+    return values.is_cuda and values.dtype in (torch.bfloat16, torch.float16) and _has_flash(values.device)
 
 
 @lru_cache
@@ -181,6 +200,21 @@ def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float)
             query, key, value, starts, starts, longest, longest, dropout, False, False, scale=scale
         )[0]
     return mixed[..., :width]
+
+
+def _attend_kernel(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+    # Imported here: it needs Triton, which comes with torch for CUDA only.
+    from palbert.model.kernels import attention as kernel
+
+    seed = sequences.seeds.next(query_key_value.device) if dropout > 0 else None
+    starts, longest, bias = sequences.starts, sequences.max_length, sequences.bias
+    return kernel.attend(query_key_value, starts, longest, bias=bias, probability=dropout, seed=seed)
+
+
+def _attend_padded(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+    with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
+        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.scores, sequences.padding, dropout)  # type: ignore[no-untyped-call]
+    return mixed
 
 
 class _PaddedAttention(torch.autograd.Function):

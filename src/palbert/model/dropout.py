@@ -56,7 +56,7 @@ class Seeds:
     def next(self, device: torch.device) -> Seed:
         """Return a seed that no other kernel of this pass has."""
         if self.used == len(self.numbers) or self.numbers.device != device:
-            self.numbers, self.used = torch.randint(2**63 - 1, (self.block,), device=device), 0
+            self.numbers, self.used = torch.randint(2**62, (self.block,), device=device), 0
         self.used += 1
         return Seed(self.numbers, self.used - 1)
 

@@ -229,12 +229,11 @@ class Encoder(nn.Module):
         return torch.tanh(self.pooler(first))
 
     def _bias(self, length: int) -> Tensor:
-        """Return the bias of query i and key j, which depends on j - i alone, (heads, length, length)."""
+        """Return the bias of the distances 1 - length to length - 1 from query to key, (heads, 2 × length - 1)."""
         assert self.relative is not None
         distances = torch.arange(1 - length, length, device=self.relative.weight.device)
-        by_distance = self.relative(_buckets(distances, self.config.relative_buckets))  # (2 length - 1, heads)
-        # Windows of `length` distances: the first is the last query's, so the order is turned around.
-        return by_distance.t().unfold(1, length, 1).flip(1)  # type: ignore[no-any-return]
+        by_distance: Tensor = self.relative(_buckets(distances, self.config.relative_buckets))
+        return by_distance.t().contiguous()
 
     def _initialise(self, module: nn.Module) -> None:
         # On the meta device there is nothing to fill in, and torch would load its compiler to do so.
