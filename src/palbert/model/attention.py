@@ -22,6 +22,8 @@ FLASH_WIDTH_LIMIT = 256
 """Flash attention takes head widths up to this."""
 KERNEL_WIDTH_LIMIT = 128
 """The Triton kernel takes head widths up to this: a program holds several blocks of tokens."""
+SHORT = 128
+"""Tokens of a sequence, on average, up to which the kernel is quicker than flash attention with its large blocks."""
 GROUP_FILL = 0.6
 """On the CPU, sequences at least this share as long as the longest of a group are padded with it."""
 GROUP_SCORES = 2**18
@@ -105,6 +107,11 @@ class Sequences:
         """Take the sequences of a batch."""
         return cls(starts=batch.starts, tokens=batch.tokens, max_length=batch.max_length, bias=bias)
 
+    @property
+    def are_short(self) -> bool:
+        """Whether blocks for long sequences would be mostly empty."""
+        return self.tokens <= SHORT * (len(self.starts) - 1)
+
     @cached_property
     def scores(self) -> Tensor | None:
         """The bias of query i and key j, (heads, max_length, max_length); padded attention alone asks for it."""
@@ -143,8 +150,8 @@ class Sequences:
 def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
-    Three back ends with one result: on CUDA in half precision torch's variable-length flash attention, or with a
-    bias, which that does not take, a Triton kernel; everywhere else padding for the attention alone.
+    Three back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
+    and torch's variable-length flash attention for long ones; everywhere else padding for the attention alone.
 
     Args:
         query_key_value: (tokens, 3, heads, width).
@@ -154,10 +161,10 @@ def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.
     Returns:
         (tokens, heads, width).
     """
+    if (sequences.bias is not None or sequences.are_short) and _kernel_takes(query_key_value):
+        return _attend_kernel(query_key_value, sequences, dropout)
     if sequences.bias is None and _flash_takes(query_key_value):
         return _attend_flash(query_key_value, sequences, dropout)
-    if sequences.bias is not None and _kernel_takes(query_key_value):
-        return _attend_kernel(query_key_value, sequences, dropout)
     return _attend_padded(query_key_value, sequences, dropout)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -68,12 +69,18 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         input, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
+        to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
+        main, side = _streams(gradient)
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            if to_weight is not None:
+                torch.mm(gradient.t(), input, out_dtype=torch.float32, out=to_weight)
+            if to_bias is not None:  # a product with ones takes half the time of a sum over rows
+                torch.mm(_ones(gradient), gradient, out_dtype=torch.float32, out=to_bias)
         to_input = gradient @ weight if needs_input else None
-        to_weight = torch.mm(gradient.t(), input, out_dtype=torch.float32) if needs_weight else None
-        to_bias = None
-        if needs_bias:  # a product with ones takes half the time of a sum over rows
-            to_bias = torch.mm(_ones(gradient), gradient, out_dtype=torch.float32)[0]
-        return to_input, to_weight, to_bias, None, None
+        main.wait_stream(side)
+        return to_input, to_weight, None if to_bias is None else to_bias[0], None, None
 
 
 _kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
@@ -88,3 +95,23 @@ def _ones(like: Tensor) -> Tensor:
         if not torch.cuda.is_current_stream_capturing():  # what a graph fills is the graph's own
             _kept_ones[key] = ones
     return ones[:, :count]
+
+
+FEW = 1024
+"""With fewer rows than this, one product does not fill the device."""
+
+
+def _streams(like: Tensor) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+    """Return the present stream, and the one for what may run beside it: itself, unless a graph with few rows is made.
+
+    Outside of graphs, switching streams takes longer than it saves.
+    """
+    main = torch.cuda.current_stream(like.device)
+    if len(like) >= FEW or not torch.cuda.is_current_stream_capturing():
+        return main, main
+    return main, _side_stream(like.device)
+
+
+@lru_cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

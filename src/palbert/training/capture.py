@@ -126,6 +126,7 @@ class Graphs(Eager):
         """Compute a step, and note what in it makes the host wait."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 gathered = update.gather(batches)

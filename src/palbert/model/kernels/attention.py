@@ -31,7 +31,11 @@ from palbert.model.kernels.tiles import (
 )
 
 SMALL, LARGE = 32, 64
-"""Tokens of a block: the small one where every sequence fits into it."""
+"""Tokens of a block."""
+SHORT = 48
+"""Sequences of up to so many tokens, on average, are cut into small blocks: large ones would be half empty."""
+FEW = 1024
+"""With fewer programs than this the device has room, and large blocks end sooner."""
 
 
 @triton.jit(do_not_specialize=["place", "longest"])
@@ -176,16 +180,18 @@ class Plan(NamedTuple):
     """Width of a head, as a power of two; tensor cores take 16 at least."""
 
     @classmethod
-    def of(cls, longest: int, width: int) -> Plan:
+    def of(cls, inputs: Tensor, sequences: int, longest: int) -> Plan:
         """Choose the blocks."""
-        block = SMALL if longest <= SMALL else LARGE
+        tokens, _, heads, width = inputs.shape
+        are_short = tokens <= SHORT * sequences and sequences * heads >= FEW
+        block = SMALL if longest <= SMALL or are_short else LARGE
         return cls(longest, block, triton.cdiv(longest, block), max(16, int(triton.next_power_of_2(width))))
 
     @property
     def options(self) -> dict[str, int]:
-        """What the compiler is told: more warps for more values, and to read ahead where there is a loop."""
-        wide = self.columns > 64
-        return {"num_warps": 8 if wide or self.blocks > 1 else 4, "num_stages": 1 if wide or self.blocks == 1 else 2}
+        """What the compiler is told: more warps for more values; reading ahead does not pay for so few blocks."""
+        warps = 8 if self.columns > 64 else 2 if self.block * self.columns <= 32 * 32 else 4
+        return {"num_warps": warps, "num_stages": 1}
 
 
 def attend(
@@ -229,7 +235,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         inputs = query_key_value.contiguous()
         tokens, _, heads, width = inputs.shape
-        plan = Plan.of(longest, width)
+        plan = Plan.of(inputs, len(starts) - 1, longest)
         output = inputs.new_empty((tokens, heads, width))
         logsums = inputs.new_empty((tokens, heads), dtype=torch.float32)
         # Without a bias or dropout nothing is read through their pointers; some pointer must be there.
