@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from goals import NOT_MEASURED, Outcome, Result, is_cuda, judge, place_of
+from goals import NOT_MEASURED, Outcome, Result, is_cuda, judge, place_of, setting_of
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path(__file__).with_name("performance.md.jinja")
@@ -39,15 +39,35 @@ def step_rows(result: Result) -> list[list[str]]:
     for size, rivals in result["sizes"].items():
         for name, own in rivals.items():
             if "error" in own:
-                rows.append([size, name, own["error"].replace("|", "/"), *["–"] * 6])
+                rows.append([size, name, own["error"].replace("|", "/"), *["–"] * 7])
                 continue
             times = [number(own[key] * 1e3) for key in ("seconds", "run_seconds")]
             ratios = [number(own.get(key), 2) for key in ("ratio", "run_ratio")]
             memory = number(own["bytes"] / GIBIBYTE) if "bytes" in own else "–"
-            rows.append(
-                [size, name, *times, *ratios, number(own["tokens_per_second"], 0), number(own.get("tflops")), memory]
-            )
+            rates = [number(own["tokens_per_second"], 0), number(own.get("tflops"))]
+            first = number(own.get("first_step_seconds"))
+            rows.append([size, name, *times, *ratios, *rates, memory, first])
     return rows
+
+
+def step_remarks(result: Result) -> list[str]:
+    """Say how palbert computed the steps, where it says so."""
+    return [
+        f"{name}, {size} rows: {own['execution']}"
+        for size, rivals in result["sizes"].items()
+        for name, own in rivals.items()
+        if own.get("execution")
+    ]
+
+
+def method_remarks(results: Sequence[Result]) -> list[str]:
+    """Say which methods' steps were not captured, and which methods failed."""
+    remarks = []
+    for result in of_benchmark(results, "methods"):
+        how = {name: text for name, text in result.get("execution", {}).items() if "without CUDA graphs" in text}
+        failed = {**how, **result.get("errors", {})}
+        remarks += [f"{name} ({setting_of(result)}): {text}" for name, text in failed.items()]
+    return remarks
 
 
 def growth_facts(results: Sequence[Result]) -> dict[str, Any]:
@@ -111,9 +131,17 @@ def render(results: Sequence[Result]) -> str:
         goals=outcomes,
         count={"met": verdicts["met"], "missed": verdicts["missed"], "unmeasured": verdicts[NOT_MEASURED]},
         missed=missed(outcomes),
-        steps=[{"heading": f"{place_of(each)}, shape {each['shape']}:", "rows": step_rows(each)} for each in steps],
+        steps=[
+            {
+                "heading": f"{place_of(each)}, shape {each['shape']}:",
+                "rows": step_rows(each),
+                "remarks": step_remarks(each),
+            }
+            for each in steps
+        ],
         captured=all(each.get("capture") for each in steps),
         growth=growth,
+        method_remarks=method_remarks(results),
         plots=plot_names(results),
         machines=machines(results),
     )

@@ -18,11 +18,12 @@ OURS, EAGER, COMPILED = "palbert, capture auto", "transformers bf16", "transform
 
 def measured(seconds: float, ratio: float, tflops: float = 100.0) -> dict[str, float]:
     times = {"seconds": seconds, "run_seconds": seconds, "tokens_per_second": 1e5, "tflops": tflops}
-    return {**times, "ratio": ratio, "run_ratio": ratio, "bytes": 2.0**31}
+    return {**times, "ratio": ratio, "run_ratio": ratio, "bytes": 2.0**31, "first_step_seconds": 0.5}
 
 
 def step_result(**changed: Any) -> dict[str, Any]:
-    small = {OURS: measured(0.002, 1), "transformers fp32": measured(0.008, 4), EAGER: measured(0.024, 12)}
+    ours = {**measured(0.002, 1), "execution": "9 of 9 steps replayed"}
+    small = {OURS: ours, "transformers fp32": measured(0.008, 4), EAGER: measured(0.024, 12)}
     large = {OURS: measured(0.02, 1, 310), COMPILED: {"error": "OutOfMemoryError: a | b"}}
     result = {"benchmark": "train_step", "shape": "base", "capture": True, "sizes": {"16": small, "256": large}}
     return {**result, **H200, **changed}
@@ -46,6 +47,8 @@ def methods_result(**changed: Any) -> dict[str, Any]:
         "batch_size": 8,
         "ratios": {"PAL": {"seconds": 1.2}, "PCGrad": {"seconds": 1.5, "bytes": 1.1}},
         "absolute": {"PCGrad": {"reserved_bytes": 9.5e9}},
+        "execution": {"PAL": "9 of 9 steps replayed", "PCGrad": "9 steps computed without CUDA graphs: file.py:1"},
+        "errors": {"SMART": "OutOfMemoryError"},
     }
     return {**result, **H200, **changed}
 
@@ -100,9 +103,14 @@ def test_the_page_shows_every_number_and_every_failure(script: Script, tmp_path:
         (results / f"{result['benchmark']}.json").write_text(json.dumps(result), "utf-8")
     script("report").main(["--results", str(results), "--docs", str(tmp_path / "docs")])
     page = (tmp_path / "docs" / "performance.md").read_text("utf-8")
-    assert "| 16 | transformers fp32 | 8.0 | 8.0 | 4.00 | 4.00 | 100,000 | 100.0 | 2.0 |" in page
+    assert "| 16 | transformers fp32 | 8.0 | 8.0 | 4.00 | 4.00 | 100,000 | 100.0 | 2.0 | 0.5 |" in page
     assert f"| 256 | {COMPILED} | OutOfMemoryError: a / b | – |" in page
     assert "| step in a run, ms | 9.8 | 9.8 | OutOfMemoryError |" in page
+    assert f"- {OURS}, 16 rows: 9 of 9 steps replayed\n" in page
+    setting = "H200, random base, 8 rows a task × 128 tokens"
+    assert f"- PCGrad ({setting}): 9 steps computed without CUDA graphs: file.py:1\n" in page
+    assert f"- SMART ({setting}): OutOfMemoryError\n" in page
+    assert "- PAL (" not in page
     assert "against its best eager mode: why is not known yet." in page
     for name in ("step", "growth", "methods"):
         assert f"(images/performance-{name}.svg)" in page

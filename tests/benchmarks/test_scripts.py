@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from palbert.build.trainer import make_buckets
+
 Script = Callable[[str], Any]
 
 
@@ -46,6 +48,18 @@ def test_rivals_get_the_batches_that_the_feed_makes(script: Script) -> None:
         part = batch.parts["task"]
         assert torch.equal(batch.ids[part.tokens], torch.cat(ids))
         assert torch.equal(part.labels, labels)
+
+
+def test_what_fills_a_batch_up_does_not_count_as_tokens(script: Script) -> None:
+    synthetic = script("synthetic")
+    trainer = synthetic.make_trainer(
+        synthetic.plain_recipe(device="cpu", batch_size=4), shape=synthetic.SHAPES["tiny"], batches=3
+    )
+    plain = synthetic.Steps(trainer, 3)
+    trainer.feed.buckets = make_buckets(trainer.feed.sets, trainer.feed.template)
+    filled = synthetic.Steps(trainer, 3)
+    assert filled.tokens() == plain.tokens() == sum(batch.tokens for [batch] in plain.batches) / 3
+    assert sum(batch.tokens for [batch] in filled.batches) > 3 * filled.tokens()
 
 
 def test_the_operations_of_a_step_are_those_that_torch_counts(script: Script) -> None:
