@@ -57,9 +57,10 @@ def print_memory(summary: dict[str, Any]) -> None:
     print_table(header, rows)
     worst = rows[summary["worst"]]
     named = f", in phase {worst[0]}" if len(rows) > 1 else ""
+    has = f" with {shown_bytes(summary['capacity'])}" if summary["capacity"] else ""
     typer.echo(
         f"\nPeak memory of a step: {worst[-2]} predicted, {worst[-1]} measured{named}, "
-        f"on {summary['device']} ({summary['precision']})\n"
+        f"on {summary['device']}{has} ({summary['precision']})\n"
         "Gradients and activations: as much of them as lives at the peak.\n"
         f"Measured: {summary['measured_by']}, in one step of full size."
     )

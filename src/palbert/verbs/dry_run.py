@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from palbert.errors import DeviceError
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
@@ -51,6 +53,8 @@ class DryRun:
     """Where it would compute."""
     precision: str
     """In which number format."""
+    capacity: int | None
+    """Bytes that a CUDA device has in all; None elsewhere."""
     measured_by: str
     """What the measured bytes are."""
     phases: tuple[PhaseMemory, ...]
@@ -64,7 +68,7 @@ class DryRun:
     @property
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON and the terminal."""
-        facts = {"device": self.device, "precision": self.precision, "measured_by": self.measured_by}
+        facts = {name: value for name, value in asdict(self).items() if name != "phases"}
         return {**facts, "worst": self.phases.index(self.worst), "phases": [phase.as_dict() for phase in self.phases]}
 
 
@@ -92,10 +96,12 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
         run.trainer = run._phase(number)  # in the place of the one before, as in a run
         name = recipe.phases[number].name if recipe.phases else ""
         phases.append(_probe(name or str(number + 1), run.trainer, draws))
-    cuda = run.machine.device.type == "cuda"
+    device = run.machine.device
+    cuda = device.type == "cuda"
     return DryRun(
-        device=str(run.machine.device),
+        device=str(device),
         precision=run.machine.precision,
+        capacity=torch.cuda.get_device_properties(device).total_memory if cuda else None,
         measured_by="torch.cuda.max_memory_allocated"
         if cuda
         else "tensors that lived at once, counted at every operation",

@@ -72,10 +72,10 @@ def test_several_processes_are_refused(tiny_recipe: dict[str, Any], monkeypatch:
 def test_a_step_that_does_not_fit_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     predicted = dict.fromkeys((*PARTS, "total"), 2**30)
     phase = {"phase": "1", "step": 7, "sets": ["sst", "sts"], "tokens": 5, "predicted": predicted, "measured": None}
-    facts = {"device": "cuda", "precision": "bf16", "measured_by": "nothing", "worst": 0}
+    facts = {"device": "cuda", "precision": "bf16", "capacity": 2**31, "measured_by": "nothing", "worst": 0}
     print_memory({**facts, "phases": [phase]})
     assert "does not fit measured" in (printed := capsys.readouterr().out)
-    assert "sst + sts" in printed
+    assert "sst + sts" in printed and "on cuda with 2.00 GiB (bf16)" in printed
 
 
 def test_bytes_are_written_for_people() -> None:
