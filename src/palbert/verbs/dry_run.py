@@ -111,7 +111,7 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
 
 def _probe(phase: str, trainer: Trainer, draws: dict[str, int], *, beside: int = 0) -> PhaseMemory:
     gc.collect()  # what lived before and is only held in circles would be counted
-    log.info("looking for the largest steps of %s", f"{len(trainer.steps):,}")
+    log.info("looking for the largest of %s steps", f"{len(trainer.steps):,}")
     loads = largest_loads(trainer, draws)
     prober = Prober(trainer, loads, beside=beside)
     predicted = {load.sets: prober.predict(load) for load in loads}

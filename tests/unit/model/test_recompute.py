@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from palbert.model.encoder import keep
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
+from palbert.verbs.pretrain import _Pretraining
 
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -97,3 +99,15 @@ def test_an_evaluation_runs_each_layer_as_it_is(start: Start, monkeypatch: pytes
     run = start({}, recompute=True)
     monkeypatch.setattr("palbert.model.encoder.checkpoint", None)  # a call would fail
     assert run.trainer.evaluate(run.model, epoch=0, step=0).tasks
+
+
+def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    found = []
+    for recompute in (False, True):
+        tiny_recipe["encoder"]["recompute"] = recompute
+        run = _Pretraining(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"), resume=False)
+        assert (run.model.encoder.through is keep) != recompute
+        found.append(train(run))
+    (kept, weights), (again, same) = found
+    assert kept == again
+    assert all(torch.equal(one, other) for one, other in zip(weights, same, strict=True))
