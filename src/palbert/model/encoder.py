@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
@@ -158,6 +159,8 @@ class Encoder(nn.Module):
         buckets = config.relative_buckets
         self.relative = _table(buckets, config.heads) if buckets else None
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if config.pooler else None
+        self.through: Through = keep
+        self.dropped: float | None = None
         self.apply(self._initialise)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: NoBranches = PLAIN) -> Tensor:
@@ -180,7 +183,7 @@ class Encoder(nn.Module):
         sequences = self.sequences(batch)
         with half_copies(self.layers):
             for number, layer in enumerate(self.layers):
-                hidden = layer(hidden, sequences, branches.at(number))
+                hidden = self.through(self, layer, hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:
@@ -195,14 +198,16 @@ class Encoder(nn.Module):
             *((module, "probability") for module in self.modules() if isinstance(module, Dropout)),
             *((layer, "attention_dropout") for layer in self.layers),
         ]
-        former = [getattr(module, name) for module, name in places]
+        former, outer = [getattr(module, name) for module, name in places], self.dropped
         try:
             for module, name in places:
                 setattr(module, name, probability)
+            self.dropped = probability
             yield
         finally:
             for (module, name), value in zip(places, former, strict=True):
                 setattr(module, name, value)
+            self.dropped = outer
 
     def sequences(self, batch: PackedBatch) -> Sequences:
         """Return where the sequences of a batch lie, and how their distances bias the attention scores."""
@@ -241,6 +246,48 @@ class Encoder(nn.Module):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
+
+
+Through = Callable[[Encoder, nn.Module, Tensor, Sequences, NoBranches], Tensor]
+"""How a pass goes through a layer."""
+
+
+def keep(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches) -> Tensor:
+    """Run a layer, and keep what its gradient needs."""
+    output: Tensor = layer(hidden, sequences, branches)
+    return output
+
+
+def recompute(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches) -> Tensor:
+    """Run a layer and keep its input alone; the backward pass runs it once more, with the same random numbers.
+
+    Chen et al. 2016, arXiv:1604.06174, with every layer as a segment.
+    """
+    if not torch.is_grad_enabled():
+        return keep(encoder, layer, hidden, sequences, branches)
+    once_more = _OnceMore(encoder, layer, sequences)
+    output: Tensor = checkpoint(
+        layer, hidden, sequences, branches, use_reentrant=False, context_fn=lambda: (nullcontext(), once_more)
+    )
+    return output
+
+
+class _OnceMore(AbstractContextManager[None]):
+    """What held for a time when a layer was run; the backward pass, or several, come when it is over."""
+
+    def __init__(self, encoder: Encoder, layer: nn.Module, sequences: Sequences) -> None:
+        self.encoder, self.layer, self.seeds = encoder, layer, sequences.seeds
+        self.dropped, self.place = encoder.dropped, sequences.seeds.place
+
+    def __enter__(self) -> None:
+        self.seeds.place = self.place
+        self.contexts = ExitStack()
+        self.contexts.enter_context(half_copies([self.layer]))
+        if self.dropped is not None:
+            self.contexts.enter_context(self.encoder.dropping(self.dropped))
+
+    def __exit__(self, *_: object) -> None:
+        self.contexts.close()
 
 
 def _table(rows: int, width: int) -> nn.Embedding:

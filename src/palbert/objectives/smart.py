@@ -76,11 +76,12 @@ class SMART(Term):
             delta.requires_grad_()
             with held_fixed(model):  # nothing is computed for gradients of the weights
                 found = model(batch, embeddings=words + delta)
-            distances = [
-                divergence(found[task], outputs[task].detach(), target=self.goals[task].target) for task in batch.parts
-            ]
-            with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
-                [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
+                distances = [
+                    divergence(found[task], outputs[task].detach(), target=self.goals[task].target)
+                    for task in batch.parts
+                ]
+                with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
+                    [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
             length = self.length(gradient, batch).clamp(min=torch.finfo(gradient.dtype).tiny)
             delta = self.project(delta.detach() + self.eta * gradient / length, batch)
         return delta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 
 import torch
 from torch import Tensor, nn
@@ -82,8 +83,9 @@ class Branches(NoBranches):
 
     def at(self, layer: int) -> Branches:
         """Return what is added in a layer."""
-        self.layer = layer
-        return self
+        placed = copy(self)  # one of its own: a layer may run again in the backward pass, when others have come since
+        placed.layer = layer
+        return placed
 
     def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
         """Add to the projection."""
