@@ -130,12 +130,12 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        # Adapters see what dropout has left; without them dropout can wait for the sum, and share its kernel.
+        # Adapters of a block's output see what dropout has left; else it can wait for the sum, and share its kernel.
         early, late = (self.dropout, KEEP) if branches.adds else (KEEP, self.dropout)
         attended = branches.after_attention(early(self.attention(hidden, sequences, branches)))
         middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
         fed = branches.after_feed_forward(early(self.output(self.activation(self.intermediate(middle)))))
-        return add_and_norm(middle, branches.beside(fed, hidden), self.norm, late, sequences.seeds)
+        return add_and_norm(branches.beside(middle, hidden), fed, self.norm, late, sequences.seeds)
 
     def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""

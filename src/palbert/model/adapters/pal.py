@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from torch import Tensor, nn
 
 from palbert.errors import RecipeError
-from palbert.model.adapters.branches import Adapter
+from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.groups import Groups, aligned, stack
 from palbert.model.attention import Sequences, attend
 
 
@@ -46,11 +49,49 @@ class PAL(Adapter):
         for weight in self.up.parameters():
             nn.init.zeros_(weight)
 
+    @property
+    def rate(self) -> float:
+        """The share of probabilities that is dropped now: 0 outside of training."""
+        return self.dropout if self.training else 0.0
+
+    @property
+    def shape(self) -> Hashable:
+        """Width, heads, layers and dropout: PALs that have these in common are computed together."""
+        widths = tuple(tuple(parameter.shape) for parameter in self.parameters())
+        return type(self), widths, self.heads, self.rate
+
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> PALs:
+        """Compute several PALs at once."""
+        return PALs([adapter for adapter in adapters if isinstance(adapter, PAL)], groups)
+
+
+class PALs(Terms):
+    """The PALs of one pass, one for each group of tokens.
+
+    Zeros fill their weights up to widths that make quick products, so that no value of a token has to be filled up.
+    They add nothing to a score, and scores keep the scale of a head's own width.
+    """
+
+    def __init__(self, pals: Sequence[PAL], groups: Groups) -> None:
+        downs, ups = [list(pal.down.parameters()) for pal in pals], [list(pal.up.parameters()) for pal in pals]
+        own = [list(pal.query_key_values.parameters()) for pal in pals]
+        (size, hidden), device = downs[0][0].shape, downs[0][0].device
+        heads = pals[0].heads
+        width = size // heads
+        even_size, even_width = aligned(size, device), aligned(width, device)
+        self.groups, self.heads, self.scale = groups, heads, width**-0.5
+        self.dropout = pals[0].rate
+        # One for each layer, (groups, rows, columns).
+        self.down = stack(downs, (size, hidden), (even_size, hidden)).unbind()
+        self.up = stack(ups, (hidden, heads, width), (hidden, heads, even_width)).flatten(3).unbind()
+        own_shape, filled = (3 * heads, width, size), (3 * heads, even_width, even_size)
+        self.query_key_values = stack(own, own_shape, filled).flatten(2, 3).unbind()
+
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return TS(h), (tokens, hidden)."""
         projection = layer % len(self.down)  # 0 for all layers when they share
-        narrow = self.down[projection](hidden)  # V_E · h
-        fused = self.query_key_values[layer](narrow).unflatten(-1, (3, self.heads, -1))
-        mixed = attend(fused, sequences, dropout=self.dropout if self.training else 0.0)  # (tokens, heads, width)
-        wide: Tensor = self.up[projection](mixed.flatten(1))  # V_D · MH
-        return wide
+        narrow = self.groups.product(hidden, self.down[projection])  # V_E · h
+        fused = self.groups.product(narrow, self.query_key_values[layer])
+        fused = fused.view(len(hidden), 3, self.heads, -1)
+        mixed = attend(fused, sequences, dropout=self.dropout, scale=self.scale)  # (tokens, heads, width)
+        return self.groups.product(mixed.flatten(1), self.up[projection])  # V_D · MH
