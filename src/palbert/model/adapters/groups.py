@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 STEP = 8
 """Products in half precision are quick where widths are multiples of this."""
@@ -26,6 +26,10 @@ class Groups:
     def __init__(self, sizes: Sequence[int], ends: Tensor) -> None:
         self.sizes = list(sizes)
         self.ends = ends
+
+    def aligned(self, width: int) -> int:
+        """Return the width to fill a weight up to; the CPU takes any."""
+        return width if self.ends.device.type == "cpu" else width + -width % STEP
 
     def product(self, values: Tensor, weights: Tensor) -> Tensor:
         """Return x Wᵀ with each group's own W.
@@ -46,30 +50,30 @@ class Groups:
         return torch.cat([F.linear(piece, weight) for piece, weight in pieces])
 
 
-def stack(weights: Sequence[Sequence[Tensor]], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
-    """Put the weights of all groups and layers side by side, in the format of products.
+def stack(modules: Sequence[nn.Module], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
+    """Put the weights of all groups and layers side by side, in the format of products, filled up with zeros.
 
     Once a pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
 
     Args:
-        weights: Each group's weights, layer by layer.
+        modules: Each group's layers; all their parameters are weights of one shape.
         shape: Taken as the shape of a weight.
-        filled: The shape that zeros fill it up to.
+        filled: What zeros fill it up to.
 
     Returns:
         (layers, groups, *filled).
     """
-    all_weights = [weight for layer in zip(*weights, strict=True) for weight in layer]
-    device = all_weights[0].device.type
-    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else all_weights[0].dtype
-    stacked = torch.stack(all_weights).view(-1, len(weights), *shape).to(half)
+    weights = [weight for layer in zip(*(each.parameters() for each in modules), strict=True) for weight in layer]
+    device = weights[0].device.type
+    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weights[0].dtype
+    stacked = torch.stack(weights).view(-1, len(modules), *shape).to(half)
     fill = [end for old, new in zip(reversed(shape), reversed(filled), strict=True) for end in (0, new - old)]
     return F.pad(stacked, fill) if any(fill) else stacked
 
 
-def aligned(width: int, device: torch.device) -> int:
-    """Return the width that products on a device should have in place of another; the CPU takes any."""
-    return width if device.type == "cpu" else width + -width % STEP
+def for_layers(stacked: Tensor, layers: int) -> Sequence[Tensor]:
+    """Return each layer's own, or the one that all share; its gradients are then added up at once, in float32."""
+    return stacked.expand(layers, *stacked.shape[1:]).unbind()
 
 
 def _has_kernel(values: Tensor, weights: Tensor) -> bool:

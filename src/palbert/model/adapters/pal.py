@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from palbert.errors import RecipeError
 from palbert.model.adapters.branches import Adapter, Terms
-from palbert.model.adapters.groups import Groups, aligned, stack
+from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences, attend
 
 
@@ -40,6 +40,7 @@ class PAL(Adapter):
         super().__init__()
         if size % heads:
             raise RecipeError(f"{heads} heads cannot share a PAL of size {size} evenly.")
+        self.hidden_size, self.size, self.layers = hidden_size, size, layers
         self.heads = heads
         self.dropout = dropout
         projections = 1 if shared_projections else layers
@@ -57,8 +58,8 @@ class PAL(Adapter):
     @property
     def shape(self) -> Hashable:
         """Width, heads, layers and dropout: PALs that have these in common are computed together."""
-        widths = tuple(tuple(parameter.shape) for parameter in self.parameters())
-        return type(self), widths, self.heads, self.rate
+        projections = len(self.down)
+        return type(self), self.hidden_size, self.size, self.layers, projections, self.heads, self.rate
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> PALs:
         """Compute several PALs at once."""
@@ -73,25 +74,24 @@ class PALs(Terms):
     """
 
     def __init__(self, pals: Sequence[PAL], groups: Groups) -> None:
-        downs, ups = [list(pal.down.parameters()) for pal in pals], [list(pal.up.parameters()) for pal in pals]
-        own = [list(pal.query_key_values.parameters()) for pal in pals]
-        (size, hidden), device = downs[0][0].shape, downs[0][0].device
-        heads = pals[0].heads
+        first = pals[0]
+        hidden, size, heads, layers = first.hidden_size, first.size, first.heads, first.layers
         width = size // heads
-        even_size, even_width = aligned(size, device), aligned(width, device)
-        self.groups, self.heads, self.scale = groups, heads, width**-0.5
-        self.dropout = pals[0].rate
+        even_size, even_width = groups.aligned(size), groups.aligned(width)
+        self.groups, self.heads, self.scale, self.dropout = groups, heads, width**-0.5, first.rate
         # One for each layer, (groups, rows, columns).
-        self.down = stack(downs, (size, hidden), (even_size, hidden)).unbind()
-        self.up = stack(ups, (hidden, heads, width), (hidden, heads, even_width)).flatten(3).unbind()
-        own_shape, filled = (3 * heads, width, size), (3 * heads, even_width, even_size)
-        self.query_key_values = stack(own, own_shape, filled).flatten(2, 3).unbind()
+        down = stack([pal.down for pal in pals], (size, hidden), (even_size, hidden))
+        up = stack([pal.up for pal in pals], (hidden, heads, width), (hidden, heads, even_width)).flatten(3)
+        own = stack(
+            [pal.query_key_values for pal in pals], (3 * heads, width, size), (3 * heads, even_width, even_size)
+        )
+        self.down, self.up = for_layers(down, layers), for_layers(up, layers)
+        self.query_key_values = own.flatten(2, 3).unbind()
 
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return TS(h), (tokens, hidden)."""
-        projection = layer % len(self.down)  # 0 for all layers when they share
-        narrow = self.groups.product(hidden, self.down[projection])  # V_E · h
+        narrow = self.groups.product(hidden, self.down[layer])  # V_E · h
         fused = self.groups.product(narrow, self.query_key_values[layer])
         fused = fused.view(len(hidden), 3, self.heads, -1)
         mixed = attend(fused, sequences, dropout=self.dropout, scale=self.scale)  # (tokens, heads, width)
-        return self.groups.product(mixed.flatten(1), self.up[projection])  # V_D · MH
+        return self.groups.product(mixed.flatten(1), self.up[layer])  # V_D · MH
