@@ -121,7 +121,7 @@ class Branches(NoBranches):
                 place = tokens.stop
         if not pieces:
             return total
-        # A batch of one task, as most are, is one piece: nothing is copied.
+        # A batch of one task, or of tasks computed together, is one piece: nothing is copied.
         filled = [piece for piece in (*pieces, total[place:]) if len(piece)]
         return filled[0] if len(filled) == 1 else torch.cat(filled)
 
