@@ -147,7 +147,9 @@ class Sequences:
         return Group(tokens.clamp(0, self.tokens - 1), slot >= lengths, mask)
 
 
-def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
+def attend(
+    query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0, scale: float | None = None
+) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
     Three back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
@@ -157,15 +159,17 @@ def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.
         query_key_value: (tokens, 3, heads, width).
         sequences: Where the sequences lie.
         dropout: Share of the attention probabilities set to zero; 0 outside of training.
+        scale: Of the scores; width ** -0.5 unless given, as for heads that zeros fill up.
 
     Returns:
         (tokens, heads, width).
     """
+    scale = query_key_value.shape[-1] ** -0.5 if scale is None else scale
     if (sequences.bias is not None or sequences.are_short) and _kernel_takes(query_key_value):
-        return _attend_kernel(query_key_value, sequences, dropout)
+        return _attend_kernel(query_key_value, sequences, dropout, scale)
     if sequences.bias is None and _flash_takes(query_key_value):
-        return _attend_flash(query_key_value, sequences, dropout)
-    return _attend_padded(query_key_value, sequences, dropout)
+        return _attend_flash(query_key_value, sequences, dropout, scale)
+    return _attend_padded(query_key_value, sequences, dropout, scale)
 
 
 def _flash_takes(query_key_value: Tensor) -> bool:
@@ -190,9 +194,8 @@ def _has_flash(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
     width = query_key_value.shape[-1]
-    scale = width**-0.5  # of the true width: the zeros that fill it up add nothing to a score
     fill = -width % FLASH_WIDTH_STEP
     query, key, value = (F.pad(query_key_value, (0, fill)) if fill else query_key_value).unbind(1)
     starts, longest = sequences.starts, sequences.max_length
@@ -209,18 +212,18 @@ def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float)
     return mixed[..., :width]
 
 
-def _attend_kernel(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+def _attend_kernel(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
     # Imported here: it needs Triton, which comes with torch for CUDA only.
     from palbert.model.kernels import attention as kernel
 
     seed = sequences.seeds.next(query_key_value.device) if dropout > 0 else None
     starts, longest, bias = sequences.starts, sequences.max_length, sequences.bias
-    return kernel.attend(query_key_value, starts, longest, bias=bias, probability=dropout, seed=seed)
+    return kernel.attend(query_key_value, starts, longest, bias=bias, probability=dropout, seed=seed, scale=scale)
 
 
-def _attend_padded(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+def _attend_padded(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
     with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
-        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.scores, sequences.padding, dropout)  # type: ignore[no-untyped-call]
+        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.scores, sequences.padding, dropout, scale)  # type: ignore[no-untyped-call]
     return mixed
 
 
@@ -232,11 +235,13 @@ class _PaddedAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, query_key_value: Tensor, bias: Tensor | None, padding: Padding, probability: float) -> Tensor:
+    def forward(
+        ctx: Any, query_key_value: Tensor, bias: Tensor | None, padding: Padding, probability: float, scale: float
+    ) -> Tensor:
         tokens, _, heads, width = query_key_value.shape
         rows = padding.rows(heads)
         inputs = query_key_value.reshape(-1, width).index_select(0, rows.take).view(3, -1, width)
-        inputs[0].mul_(width**-0.5)
+        inputs[0].mul_(scale)
         mixed = torch.empty_like(inputs[0])
         saved = []
         parts = _by_group(padding, heads, inputs, mixed)
@@ -250,7 +255,8 @@ class _PaddedAttention(torch.autograd.Function):
             if any(ctx.needs_input_grad):
                 saved += [weights, noise]
         ctx.save_for_backward(inputs, *saved)
-        ctx.padding, ctx.shape, ctx.bias = padding, query_key_value.shape, None if bias is None else bias.shape
+        ctx.padding, ctx.scale, ctx.shape = padding, scale, query_key_value.shape
+        ctx.bias = None if bias is None else bias.shape
         return mixed.index_select(0, rows.put).view(tokens, heads, width)
 
     @staticmethod
@@ -275,9 +281,9 @@ class _PaddedAttention(torch.autograd.Function):
             if to_bias is not None:
                 length = to_scores.shape[-1]
                 to_bias[:, :length, :length] += to_scores.view(-1, heads, length, length).sum(0)
-        to_inputs[0].mul_(width**-0.5)
+        to_inputs[0].mul_(ctx.scale)
         to_inputs = to_inputs.view(-1, width).index_select(0, rows.put_all)
-        return to_inputs.view(ctx.shape), to_bias, None, None
+        return to_inputs.view(ctx.shape), to_bias, None, None, None
 
 
 def _by_group(padding: Padding, heads: int, *rows: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
 from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
-from palbert.model.dropout import KEEP, Dropout
+from palbert.model.dropout import KEEP, Dropout, Seeds
 from palbert.model.linear import Linear, half_copies
 from palbert.model.lookup import look_up
 from palbert.model.residual import add_and_norm
@@ -131,12 +131,12 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        # Adapters see what dropout has left; without them dropout can wait for the sum, and share its kernel.
+        # Adapters of a block's output see what dropout has left; else it can wait for the sum, and share its kernel.
         early, late = (self.dropout, KEEP) if branches.adds else (KEEP, self.dropout)
         attended = branches.after_attention(early(self.attention(hidden, sequences, branches)))
         middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
         fed = branches.after_feed_forward(early(self.output(self.activation(self.intermediate(middle)))))
-        return add_and_norm(middle, branches.beside(fed, hidden), self.norm, late, sequences.seeds)
+        return add_and_norm(branches.beside(middle, hidden), fed, self.norm, late, sequences.seeds)
 
     def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
@@ -265,7 +265,7 @@ def recompute(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Seq
     """
     if not torch.is_grad_enabled():
         return keep(encoder, layer, hidden, sequences, branches)
-    once_more = _OnceMore(encoder, layer, sequences)
+    once_more = _OnceMore(encoder, layer, [sequences.seeds, *branches.seeds])
     output: Tensor = checkpoint(
         layer, hidden, sequences, branches, use_reentrant=False, context_fn=lambda: (nullcontext(), once_more)
     )
@@ -275,12 +275,13 @@ def recompute(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Seq
 class _OnceMore(AbstractContextManager[None]):
     """What held for a time when a layer was run; the backward pass, or several, come when it is over."""
 
-    def __init__(self, encoder: Encoder, layer: nn.Module, sequences: Sequences) -> None:
-        self.encoder, self.layer, self.seeds = encoder, layer, sequences.seeds
-        self.dropped, self.place = encoder.dropped, sequences.seeds.place
+    def __init__(self, encoder: Encoder, layer: nn.Module, seeds: Sequence[Seeds]) -> None:
+        self.encoder, self.layer = encoder, layer
+        self.dropped, self.places = encoder.dropped, [(each, each.place) for each in seeds]
 
     def __enter__(self) -> None:
-        self.seeds.place = self.place
+        for seeds, place in self.places:
+            seeds.place = place
         self.contexts = ExitStack()
         self.contexts.enter_context(half_copies([self.layer]))
         if self.dropped is not None:

@@ -91,6 +91,17 @@ def test_the_gradient_by_hand_is_the_gradient(probability: float) -> None:
     assert torch.autograd.gradcheck(run, (inputs, bias))
 
 
+def test_zeros_that_fill_heads_up_change_nothing_at_the_scale_of_the_true_width() -> None:
+    sequences = sequences_of([5, 3, 9])
+    inputs = random_input(sequences)
+    expected = attend(inputs, sequences)
+    mixed = attend(F.pad(inputs, (0, 3)), sequences, scale=5**-0.5)
+    torch.testing.assert_close(mixed, F.pad(expected, (0, 3)))
+    gradient = torch.randn_like(expected)
+    found, wanted = (torch.autograd.grad(each, inputs, gradient) for each in (mixed[..., :5], expected))
+    torch.testing.assert_close(found, wanted)
+
+
 def test_a_graph_that_is_kept_gives_the_same_gradient_twice() -> None:
     sequences = sequences_of([5, 3])
     inputs = random_input(sequences)

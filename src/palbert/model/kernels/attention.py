@@ -202,6 +202,7 @@ def attend(
     bias: Tensor | None = None,
     probability: float = 0.0,
     seed: Seed | None = None,
+    scale: float | None = None,
 ) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
@@ -212,11 +213,12 @@ def attend(
         bias: Added to scores by distance from query to key, from 1 - longest to longest - 1, (heads, distances).
         probability: Share of the attention probabilities set to zero.
         seed: Where their choice comes from; without one nothing is dropped.
+        scale: Multiplied onto scores; one over the square root of the width unless given.
 
     Returns:
         (tokens, heads, width).
     """
-    mixed: Tensor = _Attention.apply(query_key_value, bias, starts, longest, probability, seed)  # type: ignore[no-untyped-call]
+    mixed: Tensor = _Attention.apply(query_key_value, bias, starts, longest, probability, seed, scale)  # type: ignore[no-untyped-call]
     return mixed
 
 
@@ -232,6 +234,7 @@ class _Attention(torch.autograd.Function):
         longest: int,
         probability: float,
         seed: Seed | None,
+        scale: float | None,
     ) -> Tensor:
         inputs = query_key_value.contiguous()
         tokens, _, heads, width = inputs.shape
@@ -241,7 +244,8 @@ class _Attention(torch.autograd.Function):
         # Without a bias or dropout nothing is read through their pointers; some pointer must be there.
         scores = logsums if bias is None else bias.contiguous()
         numbers, place = (logsums, 0) if seed is None else seed
-        ctx.numbers = (place, longest, width**-0.5, 1 / (1 - probability), threshold(probability), heads, width)
+        scale = width**-0.5 if scale is None else scale
+        ctx.numbers = (place, longest, scale, 1 / (1 - probability), threshold(probability), heads, width)
         ctx.plan, ctx.choices = plan, (bias is not None, seed is not None)
         _forward[(len(starts) - 1, heads, plan.blocks)](
             inputs, scores, starts, output, logsums, numbers, *ctx.numbers, plan.columns, plan.block, *ctx.choices,
@@ -270,4 +274,4 @@ class _Attention(torch.autograd.Function):
         if biased:
             first = plan.blocks * plan.block - plan.longest  # distances that only blocks have
             to_bias = to_distances.sum(0)[:, first : first + scores.shape[1]].to(scores.dtype)
-        return to_inputs, to_bias, None, None, None, None
+        return to_inputs, to_bias, None, None, None, None, None
