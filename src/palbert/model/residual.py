@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.model.dropout import Dropout, Seeds
+from palbert.model.norm import layer_norm
 
 FORMATS = (torch.bfloat16, torch.float16, torch.float32)
 """What the kernel reads and writes; it computes in float32."""
@@ -34,8 +35,7 @@ def add_and_norm(residual: Tensor, update: Tensor, norm: nn.LayerNorm, dropout: 
         (tokens, hidden).
     """
     if not _kernel_takes(residual, update):
-        output: Tensor = norm(residual + dropout(update))
-        return output
+        return layer_norm(residual + dropout(update), norm)
     # Imported here: it needs Triton, which comes with torch for CUDA only.
     from palbert.model.kernels import residual as kernel
 
