@@ -44,7 +44,7 @@ class Comparison:
 def inner_products(block: Tensor) -> Tensor:
     """Return all inner products of some rows, (tasks, numbers) to (tasks, tasks)."""
     numbers = block.shape[1] // CHUNK * CHUNK
-    chunks = block[:, :numbers].unflatten(1, (-1, CHUNK)).transpose(0, 1)  # (chunks, tasks, CHUNK)
+    chunks = block[:, :numbers].view(len(block), -1, CHUNK).transpose(0, 1)  # (chunks, tasks, CHUNK)
     rest = block[:, numbers:]
     return torch.bmm(chunks, chunks.transpose(1, 2)).sum(0) + rest @ rest.t()
 

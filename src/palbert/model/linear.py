@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from palbert.model.split import product, shares
 
+
 class Linear(nn.Linear):
     """torch's linear layer; under autocast on CUDA the same with fewer kernels.
 

@@ -13,11 +13,9 @@ from palbert.model.split import shares
 
 def layer_norm(values: Tensor, norm: nn.LayerNorm) -> Tensor:
     """Return the norm of (tokens, width)."""
-    present = shares()
-    if present is None:
-        output: Tensor = norm(values)
-        return output
-    output = _Norm.apply(values.to(norm.weight.dtype), norm.weight, norm.bias, norm.eps, present)  # type: ignore[no-untyped-call]
+    present, weight = shares(), norm.weight
+    arguments = values.to(weight.dtype), weight, norm.bias, norm.eps, present
+    output: Tensor = norm(values) if present is None else _Norm.apply(*arguments)  # type: ignore[no-untyped-call]
     return output
 
 
