@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from palbert.model.residual import has_triton
+
+MOST_ROWS = 16
+"""Rows that the kernels take: they hold a product for each pair."""
 CHUNK = 2**14
 """Numbers of a row that are multiplied at once: sums of sums lose less than one long sum."""
 
@@ -42,7 +46,12 @@ class Comparison:
 
 
 def inner_products(block: Tensor) -> Tensor:
-    """Return all inner products of some rows, (tasks, numbers) to (tasks, tasks)."""
+    """Return all inner products of some rows, (tasks, numbers) to (tasks, tasks): a kernel on CUDA, or torch's own."""
+    if _kernels_take(block):
+        # Imported here: it needs Triton, which comes with torch for CUDA only.
+        from palbert.gradients import kernels
+
+        return kernels.inner_products(block)
     numbers = block.shape[1] // CHUNK * CHUNK
     chunks = block[:, :numbers].view(len(block), -1, CHUNK).transpose(0, 1)  # (chunks, tasks, CHUNK)
     rest = block[:, numbers:]
@@ -51,7 +60,22 @@ def inner_products(block: Tensor) -> Tensor:
 
 def add_up(block: Tensor, weights: Tensor) -> None:
     """Replace the first of some rows by their weighted sum, (tasks, numbers) and (tasks,)."""
+    if _kernels_take(block):
+        from palbert.gradients import kernels
+
+        kernels.add_up(block, weights)
+        return
     total, *others = block
     total.mul_(weights[0])
     for row, weight in zip(others, weights[1:], strict=True):
         total.addcmul_(row, weight)
+
+
+def _kernels_take(block: Tensor) -> bool:
+    return (
+        block.is_cuda
+        and block.dtype == torch.float32
+        and len(block) <= MOST_ROWS
+        and block.shape[1] < 2**31 - 2**16  # places in a row are 32-bit numbers
+        and has_triton()
+    )

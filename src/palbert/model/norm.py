@@ -14,8 +14,11 @@ from palbert.model.split import shares
 def layer_norm(values: Tensor, norm: nn.LayerNorm) -> Tensor:
     """Return the norm of (tokens, width)."""
     present, weight = shares(), norm.weight
-    arguments = values.to(weight.dtype), weight, norm.bias, norm.eps, present
-    output: Tensor = norm(values) if present is None else _Norm.apply(*arguments)  # type: ignore[no-untyped-call]
+    output: Tensor
+    if present is None:
+        output = norm(values)
+    else:
+        output = _Norm.apply(values.to(weight.dtype), weight, norm.bias, norm.eps, present)  # type: ignore[no-untyped-call]
     return output
 
 
