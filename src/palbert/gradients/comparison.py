@@ -49,9 +49,9 @@ def inner_products(block: Tensor) -> Tensor:
     """Return all inner products of some rows, (tasks, numbers) to (tasks, tasks): a kernel on CUDA, or torch's own."""
     if _kernels_take(block):
         # Imported here: it needs Triton, which comes with torch for CUDA only.
-        from palbert.gradients import kernels
+        from palbert.model.kernels import rows
 
-        return kernels.inner_products(block)
+        return rows.inner_products(block)
     numbers = block.shape[1] // CHUNK * CHUNK
     chunks = block[:, :numbers].view(len(block), -1, CHUNK).transpose(0, 1)  # (chunks, tasks, CHUNK)
     rest = block[:, numbers:]
@@ -61,9 +61,9 @@ def inner_products(block: Tensor) -> Tensor:
 def add_up(block: Tensor, weights: Tensor) -> None:
     """Replace the first of some rows by their weighted sum, (tasks, numbers) and (tasks,)."""
     if _kernels_take(block):
-        from palbert.gradients import kernels
+        from palbert.model.kernels import rows
 
-        kernels.add_up(block, weights)
+        rows.add_up(block, weights)
         return
     total, *others = block
     total.mul_(weights[0])

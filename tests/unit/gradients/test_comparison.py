@@ -23,7 +23,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return who computes: torch's operations, or the kernels."""
     if request.param == "kernels":
         request.getfixturevalue("interpreter")
-        return importlib.import_module("palbert.gradients.kernels")
+        return importlib.import_module("palbert.model.kernels.rows")
     monkeypatch.setattr(comparison, "has_triton", lambda: False)
     return comparison
 
