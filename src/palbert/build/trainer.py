@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
+from palbert.build.splitting import split_gradients
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
@@ -196,6 +197,7 @@ def build_trainer(
         task_of = recipe.task_of
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
+    split_gradients(gradients, model, objective, machine)
     execution = make_execution(recipe, machine.device, ranks)
     sets = _set_feeds(recipe, train, taught or {})
     return Trainer(

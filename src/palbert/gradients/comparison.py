@@ -1,50 +1,81 @@
-"""Comparison: the gradients of a step's tasks side by side, and their inner products."""
+"""Comparison: the inner products of the gradients of a step's tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from palbert.model.kernels import has_triton
+
+MOST_ROWS = 16
+"""Rows that the kernels take: they hold a product for each pair."""
+CHUNK = 2**14
+"""Numbers of a row that are multiplied at once: sums of sums lose less than one long sum."""
+
 
 @dataclass
 class Comparison:
-    """The gradients of several tasks; all on the device, and nothing here waits for it."""
+    """What is known of several tasks' gradients; all on the device, and nothing here waits for it."""
 
     tasks: list[str]
     """The tasks of the step, in the order of the rows."""
     places: list[int]
     """Places of the shared parameters: those that at least two of the tasks have a gradient for."""
-    rows: Tensor
-    """Each task's gradient of the shared parameters, end to end, (tasks, numbers)."""
+    blocks: Sequence[Tensor]
+    """Each task's gradient of the shared parameters, (tasks, numbers); side by side, they are the whole."""
     matrix: Tensor
     """All ⟨g_i, g_j⟩ over the shared parameters, (tasks, tasks)."""
     weights: Tensor
     """What each task counts for, (tasks,); 1 until it is decided."""
 
     @classmethod
-    def of(cls, kept: Mapping[str, list[Tensor | None]], parameters: Sequence[Tensor]) -> Comparison:
-        """Move the gradients of shared parameters out of the tasks' lists."""
-        gradients = list(kept.values())
-        places = [place for place in range(len(parameters)) if sum(each[place] is not None for each in gradients) > 1]
-        numbers = sum(parameters[place].numel() for place in places)
-        rows = parameters[0].new_empty(len(kept), numbers)
-        for row, each in zip(rows, gradients, strict=True):
-            if places:
-                torch.cat([_flat(each[place], parameters[place]) for place in places], out=row)
-            for place in places:
-                each[place] = None  # a task's own memory is free before the next one's is copied
-        return cls(list(kept), places, rows, rows @ rows.t(), rows.new_ones(len(kept)))
+    def of(cls, tasks: Sequence[str], places: Sequence[int], blocks: Sequence[Tensor], weights: Tensor) -> Comparison:
+        """Compare gradients; the weights are numbers that will be kept until the next step."""
+        matrix = weights.new_zeros(len(tasks), len(tasks))
+        for block in blocks:
+            matrix += inner_products(block)
+        return cls(list(tasks), list(places), blocks, matrix, weights[: len(tasks)].fill_(1))
 
-    def combine(self, parameters: Sequence[Tensor]) -> None:
-        """Give the shared parameters the weighted sum as their gradient."""
-        shared = [parameters[place] for place in self.places]
-        total = self.weights @ self.rows
-        for parameter, part in zip(shared, total.split([value.numel() for value in shared]), strict=True):  # type: ignore[no-untyped-call]
-            parameter.grad = part.view_as(parameter)
+    def combine(self) -> None:
+        """Leave the weighted sum in the first row."""
+        for block in self.blocks:
+            add_up(block, self.weights)
 
 
-def _flat(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
+def inner_products(block: Tensor) -> Tensor:
+    """Return all inner products of some rows, (tasks, numbers) to (tasks, tasks): a kernel on CUDA, or torch's own."""
+    if _kernels_take(block):
+        # Imported here: it needs Triton, which comes with torch for CUDA only.
+        from palbert.model.kernels import rows
+
+        return rows.inner_products(block)
+    numbers = block.shape[1] // CHUNK * CHUNK
+    chunks = block[:, :numbers].view(len(block), -1, CHUNK).transpose(0, 1)  # (chunks, tasks, CHUNK)
+    rest = block[:, numbers:]
+    return torch.bmm(chunks, chunks.transpose(1, 2)).sum(0) + rest @ rest.t()
+
+
+def add_up(block: Tensor, weights: Tensor) -> None:
+    """Replace the first of some rows by their weighted sum, (tasks, numbers) and (tasks,)."""
+    if _kernels_take(block):
+        from palbert.model.kernels import rows
+
+        rows.add_up(block, weights)
+        return
+    total, *others = block
+    total.mul_(weights[0])
+    for row, weight in zip(others, weights[1:], strict=True):
+        total.addcmul_(row, weight)
+
+
+def _kernels_take(block: Tensor) -> bool:
+    return (
+        block.is_cuda
+        and block.dtype == torch.float32
+        and len(block) <= MOST_ROWS
+        and block.shape[1] < 2**31 - 2**16  # places in a row are 32-bit numbers
+        and has_triton()
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import combinations
 from typing import Any, Literal, get_args
 
@@ -14,6 +14,7 @@ from torch import Tensor
 from palbert.errors import MissingExtraError
 from palbert.gradients.comparison import Comparison
 from palbert.gradients.gram import Gram, Products
+from palbert.model.split import Rows, Split
 from palbert.runtime.distributed import Ranks
 
 log = logging.getLogger(__name__)
@@ -35,9 +36,10 @@ class Weighted:
         parameters: All that is trained.
         weighting: From the Gram matrix, scaled to a mean square of 1, to the weights of the step's tasks, which come
             in the order of `weights`.
-        memory: "keep" holds one gradient a task until the step ends, and takes one backward pass a task. "recompute"
-            holds one task's gradient at a time: T (T + 1) / 2 − 1 backward passes for the matrix of T tasks, and
-            others for the update. It needs all losses of a step at once, so it goes without accumulation.
+        memory: "keep" holds one gradient a task until the step ends, and takes one backward pass a task, or one for
+            all of them where gradients can be split. "recompute" holds one task's gradient at a time: T (T + 1) / 2 − 1
+            backward passes for the matrix of T tasks, and others for the update. It needs all losses of a step at
+            once, so it goes without accumulation.
     """
 
     def __init__(
@@ -55,7 +57,11 @@ class Weighted:
         self.weighting = weighting
         self.memory = memory
         self._backward = {"keep": self._keep, "recompute": self._recompute}[memory]
-        self._kept: dict[str, list[Tensor | None]] = {}
+        self._rows = Rows(self.parameters, most=len(self.weights))
+        self._split: Split | None = None
+        self._trunk: list[Tensor] = []
+        self._own: list[Tensor] = []
+        self._above: list[Tensor] = []
         self._comparison: Comparison | None = None
         self._cosines: dict[str, Tensor] = {}
         self._told = False
@@ -79,14 +85,33 @@ class Weighted:
             )
 
     def check_plans(self, plans: Iterable[Sequence[Sequence[str]]]) -> None:
-        """Say when the steps of all epochs never hold two tasks."""
-        if all(len(set(step)) < 2 for plan in plans for step in plan):
+        """See how many tasks the steps of all epochs hold at most; say when that is one."""
+        self._rows.most = max((len(set(step)) for plan in plans for step in plan), default=1)
+        if self._rows.most < 2:
             log.warning("%s has no effect: the sampler never gives two tasks in a step.", type(self).__name__)
+
+    def split(self, *, trunk: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+        """Take the gradients of all tasks of a batch in one backward pass.
+
+        Args:
+            trunk: What all tasks share below everything else, used by functions that split its gradients.
+            own: What lies as deep and belongs to one task each, such as adapters.
+        """
+        self._trunk, self._own = list(trunk), list(own)
+        deep = {id(parameter) for parameter in own}
+        rows = Rows([each for each in self.parameters if id(each) not in deep], most=self._rows.most)
+        deep.update(id(parameter) for parameter in trunk)
+        self._above = [parameter for parameter in self.parameters if id(parameter) not in deep]
+        self._rows, self._split, self._backward = rows, Split(rows), self._keep_split
 
     @property
     def separate(self) -> bool:
         """Whether each task should come in a batch of its own: then T backward passes cost no more than one."""
-        return self.memory == "keep"
+        return self.memory == "keep" and self._split is None
+
+    def watch(self) -> AbstractContextManager[None]:
+        """Be there when losses are computed whose gradients are to be split."""
+        return self._split.watching() if self._split else nullcontext()
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Take in the gradients of one batch."""
@@ -94,35 +119,39 @@ class Weighted:
 
     def compare(self) -> Comparison | None:
         """Take the inner products of the kept gradients, on the device; None where there is nothing to weigh."""
-        kept = {
-            task: self.ranks.sum_gradients(self._kept[task], self.parameters)
-            for task in self.weights
-            if task in self._kept
-        }
-        self._kept = {}
-        if not kept:
+        rows = self._rows
+        if not rows.tasks:
             return None
-        self._comparison = Comparison.of(kept, self.parameters)
-        for place, parameter in enumerate(self.parameters):
-            # What one task alone moves keeps its gradient.
-            parameter.grad = next((own[place] for own in kept.values() if own[place] is not None), None)
-        return self._comparison if len(kept) > 1 else None
+        holders = rows.holders()
+        shared = [place for place, found in holders.items() if len(found) > 1]
+        blocks = rows.blocks(shared)
+        self.ranks.add_in_place(rows.numbers[: len(rows.tasks)])
+        self.ranks.sum_in_place(self._own)
+        for place, found in holders.items():
+            # What one task alone moves keeps its gradient; of the others, the first row will hold the sum.
+            rows.parameters[place].grad = rows.view(place, found[0] if len(found) == 1 else 0)
+        self._comparison = Comparison.of(rows.tasks, shared, blocks, rows.weights)
+        return self._comparison if len(rows.tasks) > 1 else None
 
     def decide(self, comparison: Comparison) -> None:
         """Weigh the tasks: the one time a step that the host waits for the device."""
-        products = Products(comparison.tasks, comparison.places, [], comparison.matrix.cpu())
-        comparison.weights.copy_(self._weigh(products))
+        tasks = [task for task in self.weights if task in comparison.tasks]
+        order = [comparison.tasks.index(task) for task in tasks]
+        weights = torch.ones(len(tasks))
+        weights[order] = self._weigh(Products(tasks, comparison.places, [], comparison.matrix.cpu()[order][:, order]))
+        comparison.weights.copy_(weights)
 
     def combine(self) -> None:
         """Weigh the kept gradients; with "recompute", the last backward has done it for this process's rows."""
-        if self._kept:
+        if self._rows.tasks and not self._comparison:
             comparison = self.compare()
             if comparison:
                 self.decide(comparison)
         if self._comparison:
-            self._comparison.combine(self.parameters)
+            self._comparison.combine()
         else:
             self.ranks.sum_in_place(self.parameters)
+        self._rows.clear()
         self._comparison = None
 
     def observations(self) -> dict[str, Tensor]:
@@ -133,9 +162,24 @@ class Weighted:
     def _keep(self, losses: Mapping[str, Tensor]) -> None:
         last = len(losses) - 1
         for number, (task, loss) in enumerate(losses.items()):
-            found = torch.autograd.grad(loss, self.parameters, retain_graph=number < last, allow_unused=True)
-            former = self._kept.get(task, [None] * len(found))
-            self._kept[task] = [_add(one, other) for one, other in zip(former, found, strict=True)]
+            self._take(task, loss, self.parameters, again=number < last)
+
+    def _keep_split(self, losses: Mapping[str, Tensor]) -> None:
+        assert self._split
+        for task, loss in losses.items():
+            if self._above:  # autograd goes no deeper than it has to: to the top of the trunk
+                self._take(task, loss, self._above, again=True)
+            self._rows.row(task)
+        if self._trunk or self._own:
+            with self._split.taken():
+                torch.stack(list(losses.values())).sum().backward(inputs=[*self._trunk, *self._own])  # type: ignore[no-untyped-call]
+        assert all(parameter.grad is None for parameter in self._trunk), "used in a way that does not split gradients"
+
+    def _take(self, task: str, loss: Tensor, parameters: Sequence[Tensor], *, again: bool) -> None:
+        found = torch.autograd.grad(loss, parameters, retain_graph=again, allow_unused=True)
+        for parameter, gradient in zip(parameters, found, strict=True):
+            if gradient is not None:
+                self._rows.add(parameter, task, gradient)
 
     def _recompute(self, losses: Mapping[str, Tensor]) -> None:
         if len(losses) < 2:
@@ -250,9 +294,3 @@ def _unit(matrix: Tensor) -> Tensor:
     """
     scale = matrix.diagonal().mean()
     return matrix / scale if scale > 0 else matrix
-
-
-def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other

@@ -19,8 +19,10 @@ from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
 from palbert.model.dropout import KEEP, Dropout, Seeds
 from palbert.model.linear import Linear, half_copies
-from palbert.model.lookup import look_up
+from palbert.model.lookup import embed, look_up
+from palbert.model.norm import layer_norm
 from palbert.model.residual import add_and_norm
+from palbert.model.split import passing
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -99,15 +101,15 @@ class Embeddings(nn.Module):
         self.token_type = _table(types, width) if types else None
         self.norm = nn.LayerNorm(width, eps=config.norm_epsilon)
         self.dropout = Dropout(config.dropout)
-        self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
+        self.project = Linear(width, config.hidden_size) if width != config.hidden_size else None
 
     def forward(self, words: Tensor, positions: Tensor, types: Tensor) -> Tensor:
         """Turn looked-up words, (tokens, embedding_size), into the first layer's input, (tokens, hidden)."""
-        total = words + self.position(positions + self.position_offset)
+        total = words + embed(self.position, positions + self.position_offset)
         if self.token_type is not None:
             # Encoders with one token type read joint pairs too: there, everything is of type 0.
             total = total + look_up(self.token_type.weight, types.clamp(max=self.token_type.num_embeddings - 1))
-        hidden: Tensor = self.dropout(self.norm(total))
+        hidden: Tensor = self.dropout(layer_norm(total, self.norm))
         output: Tensor = hidden if self.project is None else self.project(hidden)
         return output
 
@@ -178,18 +180,17 @@ class Encoder(nn.Module):
         if batch.max_length > self.config.max_length:
             found = f"found one of {batch.max_length}"
             raise EncoderError(f"Expected sequences of at most {self.config.max_length} tokens, {found}.")
-        words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
-        hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
         sequences = self.sequences(batch)
-        with half_copies(self.layers):
+        with passing(batch), half_copies(self):
+            words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
+            hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
             for number, layer in enumerate(self.layers):
                 hidden = self.through(self, layer, hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:
         """Look words up, (tokens,) to (tokens, embedding_size)."""
-        words: Tensor = self.embeddings.word(ids)
-        return words
+        return embed(self.embeddings.word, ids)
 
     @contextmanager
     def dropping(self, probability: float) -> Iterator[None]:
@@ -283,7 +284,7 @@ class _OnceMore(AbstractContextManager[None]):
         for seeds, place in self.places:
             seeds.place = place
         self.contexts = ExitStack()
-        self.contexts.enter_context(half_copies([self.layer]))
+        self.contexts.enter_context(half_copies(self.layer))
         if self.dropped is not None:
             self.contexts.enter_context(self.encoder.dropping(self.dropped))
 

@@ -1,8 +1,8 @@
-"""Linear layers in half precision: quick products, and gradients of the weights in float32."""
+"""Linear layers: quick products in half precision, gradients of the weights in float32, or split by task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from palbert.model.split import product, shares
 
 
 class Linear(nn.Linear):
@@ -26,17 +28,18 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        if self.copies is None:
+        present = shares()
+        if self.copies is None and present is None:
             return super().forward(input)
-        weight, bias = self.copies
-        product: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias)  # type: ignore[no-untyped-call]
-        return product
+        weight, bias = self.copies or (self.weight.detach(), self.bias.detach())
+        output: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias, present)  # type: ignore[no-untyped-call]
+        return output
 
 
 @contextmanager
-def half_copies(layers: Iterable[nn.Module]) -> Iterator[None]:
-    """Give all linear layers inside some modules copies in autocast's format, where autocast is on for CUDA."""
-    linear = [module for layer in layers for module in layer.modules() if type(module) is Linear]
+def half_copies(encoder: nn.Module) -> Iterator[None]:
+    """Give all linear layers inside a module copies in autocast's format, where autocast is on for CUDA."""
+    linear = [module for module in encoder.modules() if type(module) is Linear]
     if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
         yield
         return
@@ -55,32 +58,39 @@ def half_copies(layers: Iterable[nn.Module]) -> Iterator[None]:
 
 
 class _Product(torch.autograd.Function):
-    """x Wᵀ + b by the half-precision copies of W and b; the gradients go to W and b themselves, in their format."""
+    """x Wᵀ + b by copies of W and b, maybe in half precision; the gradients go to W and b themselves, in float32."""
 
     @staticmethod
     def forward(
-        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor, half_weight: Tensor, half_bias: Tensor
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor, used_weight: Tensor, used_bias: Tensor, shares: Any
     ) -> Tensor:
-        ctx.save_for_backward(input, half_weight)
-        return F.linear(input, half_weight, half_bias)
+        ctx.save_for_backward(input, used_weight)
+        ctx.parameters, ctx.shares = (weight, bias), shares
+        return F.linear(input, used_weight, used_bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         input, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        if ctx.shares is not None:
+            if needs_weight and ctx.shares.wanted:
+                ctx.shares.add_products(ctx.parameters[0], gradient, input)
+            if needs_bias and ctx.shares.wanted:
+                ctx.shares.add_sums(ctx.parameters[1], gradient)
+            return gradient @ weight if needs_input else None, None, None, None, None, None
         to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
         to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
         main, side = _streams(gradient)
         side.wait_stream(main)
         with torch.cuda.stream(side):
             if to_weight is not None:
-                torch.mm(gradient.t(), input, out_dtype=torch.float32, out=to_weight)
+                product(gradient.t(), input, out=to_weight)
             if to_bias is not None:  # a product with ones takes half the time of a sum over rows
-                torch.mm(_ones(gradient), gradient, out_dtype=torch.float32, out=to_bias)
+                product(_ones(gradient), gradient, out=to_bias)
         to_input = gradient @ weight if needs_input else None
         main.wait_stream(side)
-        return to_input, to_weight, None if to_bias is None else to_bias[0], None, None
+        return to_input, to_weight, None if to_bias is None else to_bias[0], None, None, None
 
 
 _kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}

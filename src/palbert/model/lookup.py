@@ -1,17 +1,26 @@
-"""Look rows of a small table up, with a gradient that is the same each time."""
+"""Look rows of tables up; the gradient of a small table is the same each time."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from palbert.model.split import shares
+
+
+def embed(table: nn.Embedding, rows: Tensor) -> Tensor:
+    """Return rows of a table, (rows, width) and (tokens,) to (tokens, width)."""
+    present = shares()
+    found: Tensor = table(rows) if present is None else _Embed.apply(table.weight, rows, present)  # type: ignore[no-untyped-call]
+    return found
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
     """Return rows of a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
-    found: Tensor = _LookUp.apply(table, rows)  # type: ignore[no-untyped-call]
+    found: Tensor = _LookUp.apply(table, rows, shares())  # type: ignore[no-untyped-call]
     return found
 
 
@@ -23,14 +32,41 @@ class _LookUp(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor) -> Tensor:
+    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.count = len(table)
+        ctx.table, ctx.shares = table, shares
         return table.index_select(0, rows)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         [rows] = ctx.saved_tensors
-        chosen = torch.arange(ctx.count, device=rows.device)[:, None] == rows  # (table's rows, tokens)
-        return torch.mm(chosen.to(gradient.dtype), gradient), None
+        chosen = torch.arange(len(ctx.table), device=rows.device)[:, None] == rows  # (table's rows, tokens)
+        chosen = chosen.to(gradient.dtype)
+        if ctx.shares is None:
+            return torch.mm(chosen, gradient), None, None
+        if ctx.shares.wanted:
+            ctx.shares.add_products(ctx.table, chosen.t(), gradient)
+        return None, None, None
+
+
+class _Embed(torch.autograd.Function):
+    """An embedding whose gradient is split by task."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.table, ctx.shares = table, shares
+        return table.index_select(0, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
+        [rows] = ctx.saved_tensors
+        if ctx.shares.wanted:
+            for task, tokens in ctx.shares.spans:
+                found = torch.ops.aten.embedding_dense_backward(
+                    gradient[tokens], rows[tokens], len(ctx.table), -1, False
+                )
+                ctx.shares.add(ctx.table, task, found)
+        return None, None, None

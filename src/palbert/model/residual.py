@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from palbert.model.dropout import Dropout, Seeds
 from palbert.model.kernels import has_triton
+from palbert.model.norm import layer_norm
 
 FORMATS = (torch.bfloat16, torch.float16, torch.float32)
 """What the kernel reads and writes; it computes in float32."""
@@ -32,8 +33,7 @@ def add_and_norm(residual: Tensor, update: Tensor, norm: nn.LayerNorm, dropout: 
         (tokens, hidden).
     """
     if not _kernel_takes(residual, update):
-        output: Tensor = norm(residual + dropout(update))
-        return output
+        return layer_norm(residual + dropout(update), norm)
     # Imported here: it needs Triton, which comes with torch for CUDA only.
     from palbert.model.kernels import residual as kernel
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
+from palbert.model.split import passing
 from palbert.objectives import Goal, Pass, Term, check_positive
 from palbert.objectives.divergence import divergence
 
@@ -59,7 +60,8 @@ class SMART(Term):
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return λ_s ℓ_s of each task."""
-        words = model.encoder.word_embeddings(batch.ids)  # (tokens, embedding_size)
+        with passing(batch):
+            words = model.encoder.word_embeddings(batch.ids)  # (tokens, embedding_size)
         moved = words + self.perturbation(model, batch, words.detach(), clean.outputs)
         outputs = model(batch, embeddings=moved)
         return {

@@ -65,6 +65,9 @@ class Ranks:
     def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
         """Add up what the parameters have in `.grad`."""
 
+    def add_in_place(self, tensor: Tensor) -> None:
+        """Add up a tensor that all have in this shape."""
+
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return what each process has, first to last; on the CPU, and in shapes that agree."""
         return [dict(tensors)]
@@ -135,6 +138,10 @@ class Processes(Ranks):
         totals = self.sum_gradients([parameter.grad for parameter in parameters], parameters)
         for parameter, total in zip(parameters, totals, strict=True):
             parameter.grad = total
+
+    def add_in_place(self, tensor: Tensor) -> None:
+        """Add up a tensor that all have in this shape."""
+        dist.all_reduce(tensor)
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return what each process has, first to last; on the CPU, and in shapes that agree."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -159,7 +159,7 @@ class Trainer:
         """Take each set's loss on the batches of a step, and the gradients."""
         total: dict[str, Tensor] = {}
         for batch in batches:
-            with self.arithmetic():
+            with self.arithmetic(), getattr(self.gradients, "watch", nullcontext)():
                 losses = self.objective(self.model, batch)
             balanced = batch.by_task(self.objective.balance(losses, batch.shares))
             self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})

@@ -477,12 +477,16 @@ def test_adapters_and_heads_keep_their_gradient_and_the_rest_is_combined(
     assert frozen or {key for key in kept if key.startswith("encoder")} - same
 
 
-def test_each_task_has_a_batch_of_its_own_where_gradients_are_kept(values: dict[str, Any], tmp_path: Path) -> None:
+def test_each_task_has_a_batch_of_its_own_where_gradients_are_kept_and_cannot_be_split(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
     def tasks_of_batches(name: str, **changes: Any) -> list[list[str]]:
         values["training"] |= changes
         trainer = verb._Run(make_recipe(values), RunFolder(tmp_path / name), resume=False).trainer
         return [list(batch.parts) for batch in trainer.feed(("sst", "sts"), {"sst": 0, "sts": 0})]
 
+    assert tasks_of_batches("split") == [["sst", "sts"]]
+    values["encoder"]["mixout"] = 0.5
     assert tasks_of_batches("keep") == [["sst"], ["sts"]]
     assert tasks_of_batches("pieces", accumulation=2) == [["sst"], ["sst"], ["sts"], ["sts"]]
     assert tasks_of_batches("sum", gradients="sum") == [["sst", "sts"]] * 2

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from palbert.model.dropout import Seed
 from palbert.model.kernels.noise import is_kept, threshold
+from palbert.model.split import shares
 
 ROWS = 4
 """Rows that a program works on at once, one for each of its warps."""
@@ -49,9 +50,9 @@ def _forward(
         tl.store(inverses + rows, inverse, mask=rows < tokens)
 
 
-@triton.jit(do_not_specialize=["place", "tokens"])
+@triton.jit(do_not_specialize=["place", "first", "tokens"])
 def _backward(
-    gradient, total, means, inverses, weight, to_residual, to_update, partial, seeds, place, tokens, factor,
+    gradient, total, means, inverses, weight, to_residual, to_update, partial, seeds, place, first, tokens, factor,
     THRESHOLD: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     DROPS: tl.constexpr, APART: tl.constexpr,
 ):  # fmt: skip
@@ -60,7 +61,7 @@ def _backward(
     scale = tl.load(weight + columns, mask=columns < SIZE, other=0.0).to(tl.float32)
     to_scale = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     to_shift = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    for start in range(program * ROWS, tokens, tl.num_programs(0) * ROWS):
+    for start in range(first + program * ROWS, tokens, tl.num_programs(0) * ROWS):
         rows = start + tl.arange(0, ROWS)
         inside = (rows[:, None] < tokens) & (columns[None, :] < SIZE)
         places = rows[:, None] * SIZE + columns[None, :]
@@ -100,7 +101,7 @@ def add_and_norm(
     # Whether a gradient is wanted is asked here, because inside of a Function it never is.
     inputs = (residual, update, weight, bias)
     saves = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
-    output: Tensor = _AddAndNorm.apply(*inputs, epsilon, probability, seed, saves)  # type: ignore[no-untyped-call]
+    output: Tensor = _AddAndNorm.apply(*inputs, epsilon, probability, seed, saves, shares())  # type: ignore[no-untyped-call]
     return output
 
 
@@ -118,6 +119,7 @@ class _AddAndNorm(torch.autograd.Function):
         probability: float,
         seed: Seed | None,
         saves: bool,
+        shares: Any,
     ) -> Tensor:
         residual, update = residual.contiguous(), update.contiguous()
         tokens, size = update.shape
@@ -138,6 +140,7 @@ class _AddAndNorm(torch.autograd.Function):
             ctx.save_for_backward(total, means, inverses, weight, numbers)
             ctx.drops = seed is not None
             ctx.formats = residual.dtype, update.dtype, weight.dtype, bias.dtype
+            ctx.parameters, ctx.shares = (weight, bias), shares
         return output
 
     @staticmethod
@@ -150,17 +153,25 @@ class _AddAndNorm(torch.autograd.Function):
         to_residual = torch.empty_like(total, dtype=residual_format)
         apart = ctx.drops or residual_format != update_format  # else both have one gradient
         to_update = torch.empty_like(total, dtype=update_format) if apart else to_residual
-        programs = min(PROGRAMS, triton.cdiv(tokens, ROWS))
-        partial = total.new_empty((programs, 2, size), dtype=torch.float32)
-        _backward[(programs,)](
-            gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, partial, numbers, place,
-            tokens, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, num_warps=ROWS,
-        )  # fmt: skip
+        # One launch for the tokens of each task, where their gradients are split.
+        spans = [slice(0, tokens)] if ctx.shares is None else [span for _, span in ctx.shares.spans]
+        counts = [min(PROGRAMS, triton.cdiv(span.stop - span.start, ROWS)) for span in spans]
+        partial = total.new_empty((sum(counts), 2, size), dtype=torch.float32)
+        sums = partial.split(counts)
+        for span, programs, part in zip(spans, counts, sums, strict=True):
+            _backward[(programs,)](
+                gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, part, numbers, place,
+                span.start, span.stop, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, num_warps=ROWS,
+            )  # fmt: skip
         to_parameters: tuple[Tensor | None, Tensor | None] = (None, None)
-        if any(ctx.needs_input_grad[2:4]):
+        if any(ctx.needs_input_grad[2:4]) and ctx.shares is None:
             to_weight, to_bias = partial.sum(0)
             to_parameters = to_weight.to(weight_format), to_bias.to(bias_format)
-        return to_residual, to_update, *to_parameters, None, None, None, None
+        elif any(ctx.needs_input_grad[2:4]) and ctx.shares.wanted:
+            for (task, _), part in zip(ctx.shares.spans, sums, strict=True):
+                for parameter, found in zip(ctx.parameters, part.sum(0), strict=True):
+                    ctx.shares.add(parameter, task, found)
+        return to_residual, to_update, *to_parameters, None, None, None, None, None
 
 
 def _columns(size: int) -> int:

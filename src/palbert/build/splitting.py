@@ -1,0 +1,58 @@
+"""Splitting: whether one backward pass over a batch of all tasks can give each task's gradient."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from torch import nn
+
+from palbert.build.machine import Machine
+from palbert.gradients import GradientMethod
+from palbert.gradients.weighted import Weighted
+from palbert.model.dropout import Dropout
+from palbert.model.encoder import Embeddings, Encoder, Layer
+from palbert.model.linear import Linear
+from palbert.model.multitask import MultiTaskModel
+from palbert.model.pooling import POOLINGS
+from palbert.objectives.objectives import OBJECTIVES, Objectives
+
+log = logging.getLogger(__name__)
+
+SPLITS = (Embeddings, Layer, Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, Dropout)
+"""Modules of an encoder whose gradients can be split by task."""
+
+
+def split_gradients(gradients: GradientMethod, model: MultiTaskModel, objective: Objectives, machine: Machine) -> None:
+    """Let a gradient method take all tasks' gradients in one pass where model and objective allow it."""
+    if not isinstance(gradients, Weighted) or gradients.memory != "keep":
+        return
+    obstacle = next(_obstacles(model, objective, machine), None)
+    if obstacle:
+        log.info("each task has a backward pass of its own: %s", obstacle)
+        return
+    trunk = nn.ModuleList([model.encoder.embeddings, model.encoder.layers])
+    gradients.split(
+        trunk=[parameter for parameter in trunk.parameters() if parameter.requires_grad],
+        own=[parameter for parameter in model.adapters.parameters() if parameter.requires_grad],
+    )
+
+
+def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -> Iterator[str]:
+    """Say what uses the encoder's weights, or is used by several tasks inside of it, in a way that is not split."""
+    encoder = model.encoder
+    modules = [module for part in (encoder.embeddings, encoder.layers) for module in part.modules()]
+    unknown = {type(module).__name__ for module in modules if type(module) not in SPLITS}
+    if type(encoder) is not Encoder or unknown:
+        yield f"the encoder has parts of its own kind ({', '.join(sorted(unknown)) or type(encoder).__name__})"
+    if encoder.relative is not None and encoder.relative.weight.requires_grad:
+        yield "the bias of relative positions is trained"
+    shared = len(set(model.adapter_of.values())) < len(model.adapter_of)
+    if shared and any(parameter.requires_grad for parameter in model.adapters.parameters()):
+        yield "tasks share an adapter"
+    if any(pooling not in POOLINGS.values() for pooling in model.poolings.values()):
+        yield "a pooling of another kind may use the encoder's weights"
+    if any(type(term) not in OBJECTIVES.values() for term in objective.terms):
+        yield "an objective of another kind may use the encoder's weights"
+    if machine.device.type != "cuda" and machine.precision != "fp32":
+        yield f"{machine.precision} on {machine.device}"

@@ -1,0 +1,217 @@
+"""Split: each task's gradient of the weights they share, from one backward pass over a batch of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import accumulate, groupby
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+
+ALIGNMENT = 4
+"""The length of a row is a multiple of this: products write blocks of 16 bytes."""
+
+
+class Rows:
+    """The gradients of a step's tasks side by side, a row each, in memory that serves all steps.
+
+    Whoever has a part of a gradient adds it to its place; the first of a step writes over what was there before.
+
+    Args:
+        parameters: What gradients are for, in the order of their columns.
+        most: Tasks of a step, at most.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], *, most: int) -> None:
+        self.parameters = list(parameters)
+        self.most = most
+        self.tasks: list[str] = []
+        """The tasks of the present step, in the order of the rows."""
+        self.numbers = torch.empty(0, 0)
+        """All gradients, (tasks, numbers); made when first needed."""
+        self.weights = torch.empty(0)
+        """What each task counts for, (tasks,)."""
+        self._place = {id(parameter): place for place, parameter in enumerate(parameters)}
+        self._ends = list(accumulate(parameter.numel() for parameter in parameters))
+        self._written: set[tuple[int, int]] = set()
+
+    def row(self, task: str) -> int:
+        """Return the row of a task; the next one for a task that is new in this step."""
+        if not self.numbers.numel():
+            length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
+            self.numbers = self.parameters[0].detach().new_zeros(self.most, length)
+            self.weights = self.numbers.new_ones(self.most)
+        if task not in self.tasks:
+            self.tasks.append(task)
+        return self.tasks.index(task)
+
+    def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
+        """Add to a task's gradient of a parameter."""
+        place, row = self._place[id(parameter)], self.row(task)
+        target = self.view(place, row)
+        if self._is_first(place, row):
+            target.copy_(gradient)
+        else:
+            target.add_(gradient)
+
+    def add_product(self, parameter: Tensor, task: str, left: Tensor, right: Tensor) -> None:
+        """Add the product of two matrices, in float32."""
+        place, row = self._place[id(parameter)], self.row(task)
+        if self._is_first(place, row):
+            product(left, right, out=self.view(place, row))
+        else:
+            self.view(place, row).add_(product(left, right))
+
+    def add_products(self, vector: Tensor, left: Tensor, right: Tensor) -> None:
+        """Add a row of a product of two matrices for every task, (tasks, numbers), to their gradients of a vector."""
+        place = self._place[id(vector)]
+        block = self.numbers[: len(self.tasks), self.columns(place)]
+        first = [row for row in range(len(self.tasks)) if self._is_first(place, row)]
+        if len(first) == len(self.tasks):
+            product(left, right, out=block)
+            return
+        for row in first:
+            block[row].zero_()
+        block.add_(product(left, right))
+
+    def columns(self, place: int) -> slice:
+        """Return the columns of a parameter."""
+        return slice(self._ends[place] - self.parameters[place].numel(), self._ends[place])
+
+    def view(self, place: int, row: int) -> Tensor:
+        """Return one task's gradient of a parameter."""
+        return self.numbers[row, self.columns(place)].view(self.parameters[place].shape)
+
+    def holders(self) -> dict[int, list[int]]:
+        """Return the rows that have a gradient of each parameter, by the parameter's place."""
+        ordered = sorted(self._written)
+        return {place: [row for _, row in found] for place, found in groupby(ordered, lambda written: written[0])}
+
+    def blocks(self, places: Sequence[int]) -> list[Tensor]:
+        """Return the gradients of some parameters, as few blocks of columns, (tasks, numbers) each; 0 where none is."""
+        edges: list[slice] = []
+        for place in places:
+            for row in range(len(self.tasks)):
+                if self._is_first(place, row):
+                    self.view(place, row).zero_()
+            columns = self.columns(place)
+            if edges and edges[-1].stop == columns.start:
+                edges[-1] = slice(edges[-1].start, columns.stop)
+            else:
+                edges.append(columns)
+        return [self.numbers[: len(self.tasks), edge] for edge in edges]
+
+    def clear(self) -> None:
+        """Begin a step."""
+        self.tasks = []
+        self._written = set()
+
+    def _is_first(self, place: int, row: int) -> bool:
+        """Note that a gradient is written; return whether it is for the first time in this step."""
+        first = (place, row) not in self._written
+        self._written.add((place, row))
+        return first
+
+
+class Split:
+    """Has the weights' gradients of passes inside of `watching` written to rows, while they are `taken`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.is_open = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Split the gradients of the passes that begin now."""
+        token = _active.set(self)
+        try:
+            yield
+        finally:
+            _active.reset(token)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take the gradients of backward passes; at other times they do without those of the weights."""
+        self.is_open = True
+        try:
+            yield
+        finally:
+            self.is_open = False
+
+
+class Shares:
+    """Which tokens of one pass belong to whom: what backward needs to tell the tasks' gradients apart.
+
+    Tokens of different tasks lie in different stretches of a packed batch, and no token of one hears of those of
+    another. So one backward pass gives the gradients of all tasks' activations; those of weights are sums over
+    tokens, and are taken here stretch by stretch.
+    """
+
+    def __init__(self, split: Split, batch: PackedBatch) -> None:
+        self.split = split
+        self.tokens = batch.tokens
+        self.spans = [(batch.task_of(name), part.tokens) for name, part in batch.parts.items()]
+        self._chosen: dict[torch.dtype, Tensor] = {}
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the gradients of weights are wanted now."""
+        return self.split.is_open
+
+    def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
+        """Add to a task's gradient of a parameter."""
+        self.split.rows.add(parameter, task, gradient)
+
+    def add_products(self, matrix: Tensor, left: Tensor, right: Tensor) -> None:
+        """Add leftᵀ · right over the tokens of each task, (tokens, n) and (tokens, m), to its gradient of a matrix."""
+        for task, tokens in self.spans:
+            self.split.rows.add_product(matrix, task, left[tokens].t(), right[tokens])
+
+    def add_sums(self, vector: Tensor, values: Tensor) -> None:
+        """Add the sum over the tokens of each task, (tokens, n), to its gradient of a vector."""
+        # One product for all tasks takes less time than a sum over rows for each.
+        self.split.rows.add_products(vector, self._of_tasks(values), values)
+
+    def _of_tasks(self, like: Tensor) -> Tensor:
+        """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
+        rows = [self.split.rows.row(task) for task, _ in self.spans]
+        count = len(self.split.rows.tasks)
+        chosen = self._chosen.get(like.dtype)
+        if chosen is None or len(chosen) != count:
+            chosen = self._chosen[like.dtype] = like.new_zeros(count, self.tokens)
+            for row, (_, tokens) in zip(rows, self.spans, strict=True):
+                chosen[row, tokens] = 1
+        return chosen
+
+
+_active: ContextVar[Split | None] = ContextVar("_active", default=None)
+_present: ContextVar[Shares | None] = ContextVar("_present", default=None)
+
+
+@contextmanager
+def passing(batch: PackedBatch) -> Iterator[None]:
+    """Begin a pass over a batch, for the functions that ask for `shares`."""
+    split = _active.get() if torch.is_grad_enabled() else None
+    token = _present.set(None if split is None else Shares(split, batch))
+    try:
+        yield
+    finally:
+        _present.reset(token)
+
+
+def shares() -> Shares | None:
+    """Return how the present pass is shared, if its gradients are split; None where autograd takes them as ever."""
+    return _present.get()
+
+
+def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Multiply matrices in float32 or half precision; the product is float32."""
+    if left.dtype == torch.float32:
+        return torch.mm(left, right, out=out)
+    if out is None:
+        return torch.mm(left, right, out_dtype=torch.float32)
+    return torch.ops.aten.mm.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]

@@ -1,0 +1,199 @@
+"""Split gradients: one backward pass over a batch of all tasks, equal to one a task over its own batch."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from palbert.build import trainer as build
+from palbert.gradients.methods import GRADIENTS
+from palbert.objectives import Term, smart
+from palbert.recipe.load import make_recipe
+from palbert.runtime.run_folder import RunFolder
+from palbert.training.trainer import Trainer
+from palbert.verbs import train as verb
+
+pytest.importorskip("torchjd")
+
+STILL = {"dropout": 0.0, "attention_dropout": 0.0}
+
+
+class Own(Term):
+    """Pulls the encoder's weights towards 0."""
+
+    def __init__(self, goals: Any) -> None:
+        super().__init__(goals, weight=1.0)
+
+
+TASKS = ("sst", "quora", "sts")
+Step = dict[str, Tensor]
+
+
+@pytest.fixture
+def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe with every task in every step and no dropout, which the two ways draw in different orders."""
+    changed = copy.deepcopy(tiny_recipe)
+    changed["training"] |= {"sampler": "mixed", "gradients": "pcgrad", "clip": float("inf")}
+    changed["encoder"] |= STILL
+    changed["optimizer"]["learning_rate"] = 1e-9  # AdamW moves as far for a gradient of rounding errors
+    changed["tasks"] = {task: {"dropout": 0.0} for task in TASKS}
+    return changed
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Step], Trainer]]:
+    """Return a function that does steps, split or not, and returns the gradients that the optimizer saw."""
+
+    def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = ()) -> Any:
+        with monkeypatch.context() as patch:
+            if not split:
+                patch.setattr(build, "split_gradients", lambda *_: None)
+            made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+        trainer, seen = made.trainer, []
+        named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
+        trainer.optimizer.register_step_pre_hook(
+            lambda *_: seen.append({name: value.grad.clone() for name, value in named if value.grad is not None})
+        )
+        torch.manual_seed(0)
+        made.model.train()
+        sets = list(trainer.feed.sets)
+        for number, names in enumerate(plan or [sets, sets]):
+            trainer.step(trainer.feed(names, dict.fromkeys(sets, number)))
+        assert trainer.gradients.separate is not split
+        return seen, trainer
+
+    return steps
+
+
+def assert_same(one: list[Step], other: list[Step]) -> None:
+    assert len(one) == len(other)
+    for mine, theirs in zip(one, other, strict=True):
+        assert mine.keys() == theirs.keys()
+        for name, value in mine.items():
+            # Some gradients, as that of a key's bias, are 0 but for rounding.
+            longest = float(theirs[name].abs().max())
+            torch.testing.assert_close(
+                value, theirs[name], rtol=1e-5, atol=1e-6 + 1e-5 * longest, msg=lambda text, n=name: f"{n}: {text}"
+            )
+
+
+@pytest.mark.parametrize("name", sorted(set(GRADIENTS) - {"sum"}))
+def test_every_method_gives_the_update_of_separate_passes(values: dict[str, Any], run: Any, name: str) -> None:
+    values["training"]["gradients"] = name
+    (split, trainer), (separate, other) = run(values, split=True), run(values, split=False)
+    assert_same(split, separate)
+    mine, theirs = trainer.gradients.observations(), other.gradients.observations()
+    assert {pair: float(value) for pair, value in mine.items()} == pytest.approx(
+        {pair: float(value) for pair, value in theirs.items()}, abs=1e-5
+    )
+    assert set(mine) == {"sst/quora", "sst/sts", "quora/sts"}
+
+
+SMART = {"name": "smart", "sigma": 0.1, "eta": 0.1, "epsilon": 1.0}  # so far away that rounding is no matter
+CASES: dict[str, dict[str, Any]] = {
+    "accumulation": {"training": {"accumulation": 2}},
+    "siamese": {
+        "tasks": {"quora": {"pair_input": "siamese", "head": "concat-difference"}, "sts": {"pair_input": "joint"}}
+    },
+    "poolings": {"tasks": {"sst": {"pooling": "cls"}, "quora": {"pooling": "pooler"}, "sts": {"pooling": "mean"}}},
+    "two poolers": {"tasks": {"sst": {"pooling": "pooler"}, "sts": {"pooling": "pooler"}}},
+    "relation": {"relation": {"name": "linear", "tasks": ["quora", "sts"]}},
+    "adapters": {"adapters": {"name": "pal", "size": 8, "heads": 2, "dropout": 0.0}},
+    "lora": {"adapters": {"name": "lora", "tasks": ["sst", "sts"]}},
+    "uncertainty": {"training": {"balance": "uncertainty"}},
+    "smart": {"objectives": [{**SMART, "steps": 2}]},
+    "smart for some": {"objectives": [{**SMART, "tasks": ["sts", "sst"]}]},
+    "proximal": {"objectives": [{"name": "proximal"}]},
+    "weights": {"tasks": {"quora": {"weight": 3.0}}},
+    "frozen": {"encoder": {"frozen": True}, "relation": {"name": "mlp", "tasks": ["quora", "sts"]}},
+    "frozen with adapters": {"encoder": {"frozen": True}, "adapters": {"name": "houlsby", "size": 4}},
+}
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_every_recipe_has_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smart.SMART, "noise", lambda self, words: self.sigma * torch.sin(1000 * words))
+    for key, section in CASES[case].items():
+        if key == "tasks":
+            for task, settings in section.items():
+                values["tasks"][task] |= settings
+        elif isinstance(section, list):
+            values[key] = section
+        else:
+            values[key] = {**values.get(key, {}), **section}
+    assert_same(run(values, split=True)[0], run(values, split=False)[0])
+
+
+def test_terms_of_several_passes_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-Drop and SimCSE need dropout to be refused nothing; with noise of one they are the same each time."""
+    monkeypatch.setattr("palbert.model.dropout.dropout_noise", lambda like, probability: torch.ones_like(like))
+    monkeypatch.setattr("palbert.model.attention.dropout_noise", lambda like, probability: torch.ones_like(like))
+    values["encoder"] |= {"dropout": 0.1, "attention_dropout": 0.1}
+    values["objectives"] = [{"name": "rdrop"}, {"name": "simcse", "dropout": 0.2, "tasks": ["sst", "quora"]}]
+    assert_same(run(values, split=True)[0], run(values, split=False)[0])
+
+
+def test_steps_of_some_tasks_have_the_update_of_separate_passes(values: dict[str, Any], run: Any) -> None:
+    plan = [("sts", "sst"), ("quora",), ("sst", "quora", "sts"), ("quora", "sts")]
+    assert_same(run(values, split=True, plan=plan)[0], run(values, split=False, plan=plan)[0])
+
+
+def test_an_extra_set_counts_to_its_task(values: dict[str, Any], run: Any, tmp_path: Path) -> None:
+    more = tmp_path / "more.tsv"
+    more.write_text("id\tsentence\tsentiment\n" + "".join(f"{n}\tgood film {n}\t{n % 2}\n" for n in range(10)))
+    values["tasks"]["sst"]["extra"] = {"cfimdb": {"train": str(more), "batch_size": 2, "max_length": 16}}
+    values["training"]["accumulation"] = 2
+    split, trainer = run(values, split=True)
+    assert_same(split, run(values, split=False)[0])
+    assert set(trainer.feed.sets) == {"sst", "sst+cfimdb", "quora", "sts"}
+
+
+def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, _ = run(values, split=True)
+    original = build.Feed
+
+    def filled(sets: Any, *, template: Any, buckets: Any, **settings: Any) -> Any:
+        return original(sets, template=template, buckets=build.make_buckets(sets, template), **settings)
+
+    monkeypatch.setattr(build, "Feed", filled)
+    found, trainer = run(values, split=True)
+    [batch] = trainer.feed(TASKS, dict.fromkeys(TASKS, 0))
+    assert any(part.filling for part in batch.parts.values())
+    assert_same(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"encoder": {"mixout": 0.5}}, "MixoutLinear"),
+        ({"adapters": {"name": "low-rank", "size": 4, "per_task": False}}, "tasks share an adapter"),
+        ({"objectives": [{"name": "tests.unit.gradients.test_split:Own"}]}, "an objective of another kind"),
+    ],
+)
+def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
+    values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: Any, reason: str
+) -> None:
+    for key, section in changes.items():
+        values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
+    with caplog.at_level(logging.INFO, logger="palbert"):
+        trainer = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
+    assert trainer.feed.separate
+    assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
+
+
+def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
+    _, trainer = run(values, split=True, plan=[("sst", "quora"), TASKS])
+    numbers = trainer.gradients._rows.numbers
+    trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
+    assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
