@@ -22,7 +22,7 @@ from palbert.model.linear import Linear, half_copies
 from palbert.model.lookup import embed, look_up
 from palbert.model.norm import layer_norm
 from palbert.model.residual import add_and_norm
-from palbert.model.split import passing
+from palbert.model.split import passing, shares, sharing
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -277,13 +277,14 @@ class _OnceMore(AbstractContextManager[None]):
     """What held for a time when a layer was run; the backward pass, or several, come when it is over."""
 
     def __init__(self, encoder: Encoder, layer: nn.Module, seeds: Sequence[Seeds]) -> None:
-        self.encoder, self.layer = encoder, layer
+        self.encoder, self.layer, self.shares = encoder, layer, shares()
         self.dropped, self.places = encoder.dropped, [(each, each.place) for each in seeds]
 
     def __enter__(self) -> None:
         for seeds, place in self.places:
             seeds.place = place
         self.contexts = ExitStack()
+        self.contexts.enter_context(sharing(self.shares))
         self.contexts.enter_context(half_copies(self.layer))
         if self.dropped is not None:
             self.contexts.enter_context(self.encoder.dropping(self.dropped))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from itertools import accumulate, groupby
 
 import torch
@@ -51,32 +52,35 @@ class Rows:
 
     def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
         """Add to a task's gradient of a parameter."""
-        place, row = self._place[id(parameter)], self.row(task)
-        target = self.view(place, row)
-        if self._is_first(place, row):
+        target, first = self._target(parameter, task)
+        if first:
             target.copy_(gradient)
         else:
             target.add_(gradient)
 
-    def add_product(self, parameter: Tensor, task: str, left: Tensor, right: Tensor) -> None:
-        """Add the product of two matrices, in float32."""
-        place, row = self._place[id(parameter)], self.row(task)
-        if self._is_first(place, row):
-            product(left, right, out=self.view(place, row))
+    def add_product(self, matrix: Tensor, task: str, left: Tensor, right: Tensor) -> None:
+        """Add the product of two matrices to a task's gradient of a matrix."""
+        target, first = self._target(matrix, task)
+        if first:
+            product(left, right, out=target)
         else:
-            self.view(place, row).add_(product(left, right))
+            target.add_(product(left, right))
 
-    def add_products(self, vector: Tensor, left: Tensor, right: Tensor) -> None:
-        """Add a row of a product of two matrices for every task, (tasks, numbers), to their gradients of a vector."""
-        place = self._place[id(vector)]
-        block = self.numbers[: len(self.tasks), self.columns(place)]
-        first = [row for row in range(len(self.tasks)) if self._is_first(place, row)]
-        if len(first) == len(self.tasks):
-            product(left, right, out=block)
-            return
-        for row in first:
-            block[row].zero_()
-        block.add_(product(left, right))
+    def add_all(self, vector: Tensor, gradients: Tensor) -> None:
+        """Add to all tasks' gradients of a vector, (tasks, numbers)."""
+        targets, first = self._targets(vector)
+        if first:
+            targets.copy_(gradients)
+        else:
+            targets.add_(gradients)
+
+    def add_all_products(self, vector: Tensor, left: Tensor, right: Tensor) -> None:
+        """Add the product of two matrices, (tasks, numbers), to all tasks' gradients of a vector."""
+        targets, first = self._targets(vector)
+        if first:
+            product(left, right, out=targets)
+        else:
+            targets.add_(product(left, right))
 
     def columns(self, place: int) -> slice:
         """Return the columns of a parameter."""
@@ -109,6 +113,22 @@ class Rows:
         """Begin a step."""
         self.tasks = []
         self._written = set()
+
+    def _target(self, parameter: Tensor, task: str) -> tuple[Tensor, bool]:
+        """Return a task's gradient of a parameter, and whether it has none yet."""
+        place, row = self._place[id(parameter)], self.row(task)
+        return self.view(place, row), self._is_first(place, row)
+
+    def _targets(self, vector: Tensor) -> tuple[Tensor, bool]:
+        """Return all tasks' gradients of a vector, and whether there are none yet."""
+        place = self._place[id(vector)]
+        targets = self.numbers[: len(self.tasks), self.columns(place)]
+        first = [row for row in range(len(self.tasks)) if self._is_first(place, row)]
+        if len(first) == len(self.tasks):
+            return targets, True
+        for row in first:
+            targets[row].zero_()
+        return targets, False
 
     def _is_first(self, place: int, row: int) -> bool:
         """Note that a gradient is written; return whether it is for the first time in this step."""
@@ -155,6 +175,7 @@ class Shares:
         self.split = split
         self.tokens = batch.tokens
         self.spans = [(batch.task_of(name), part.tokens) for name, part in batch.parts.items()]
+        self._starts, self._slots = batch.starts, [part.slots for part in batch.parts.values()]
         self._chosen: dict[torch.dtype, Tensor] = {}
 
     @property
@@ -174,7 +195,22 @@ class Shares:
     def add_sums(self, vector: Tensor, values: Tensor) -> None:
         """Add the sum over the tokens of each task, (tokens, n), to its gradient of a vector."""
         # One product for all tasks takes less time than a sum over rows for each.
-        self.split.rows.add_products(vector, self._of_tasks(values), values)
+        self.split.rows.add_all_products(vector, self._of_tasks(values), values)
+
+    def add_each(self, vector: Tensor, gradients: Tensor) -> None:
+        """Add what each stretch has, (stretches, n), to its task's gradient of a vector."""
+        rows = self.split.rows
+        if [rows.row(task) for task, _ in self.spans] == list(range(len(rows.tasks))):
+            rows.add_all(vector, gradients)
+            return
+        for (task, _), gradient in zip(self.spans, gradients, strict=True):
+            rows.add(vector, task, gradient)
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """Where each stretch starts and ends, for kernels: on the device, (stretches, 2)."""
+        edges = [self._starts[place] for slots in self._slots for place in (slots.start, slots.stop)]
+        return torch.stack(edges).view(-1, 2)
 
     def _of_tasks(self, like: Tensor) -> Tensor:
         """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
@@ -184,7 +220,7 @@ class Shares:
         if chosen is None or len(chosen) != count:
             chosen = self._chosen[like.dtype] = like.new_zeros(count, self.tokens)
             for row, (_, tokens) in zip(rows, self.spans, strict=True):
-                chosen[row, tokens] = 1
+                chosen[row, tokens].fill_(1)
         return chosen
 
 
@@ -196,7 +232,14 @@ _present: ContextVar[Shares | None] = ContextVar("_present", default=None)
 def passing(batch: PackedBatch) -> Iterator[None]:
     """Begin a pass over a batch, for the functions that ask for `shares`."""
     split = _active.get() if torch.is_grad_enabled() else None
-    token = _present.set(None if split is None else Shares(split, batch))
+    with sharing(None if split is None else Shares(split, batch)):
+        yield
+
+
+@contextmanager
+def sharing(shares: Shares | None) -> Iterator[None]:
+    """Go on with a pass that began before."""
+    token = _present.set(shares)
     try:
         yield
     finally:

@@ -119,15 +119,18 @@ def test_the_noise_does_not_depend_on_how_many_rows_follow() -> None:
     assert torch.equal(noise_of((16, 128), 0.5, seed_of(3))[:7], noise_of((7, 128), 0.5, seed_of(3)))
 
 
-def test_the_kernel_splits_the_gradients_of_the_norm_by_task() -> None:
+@pytest.mark.parametrize("tasks", ["aba", "abc", "abb"])
+def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None:
     case, seed = Case((37, 128), torch.float32, torch.float32), seed_of(3)
     tokens = {"a": slice(0, 9), "b": slice(9, 30), "c": slice(30, 37)}
-    nothing = torch.zeros(37, dtype=torch.int32)
     parts = {
-        name: Part(sequences=slice(0, 1), tokens=span, task="a" if name == "c" else "") for name, span in tokens.items()
+        name: Part(slice(number, number + 1), span, task=tasks[number])
+        for number, (name, span) in enumerate(tokens.items())
     }
-    batch = PackedBatch(nothing, nothing, nothing, nothing[:2], max_length=37, parts=parts)
-    split = Split(Rows([case.weight, case.bias], most=2))
+    starts = torch.tensor([0, 9, 30, 37], dtype=torch.int32, device=DEVICE)
+    ids = torch.zeros(37, dtype=torch.int64, device=DEVICE)
+    batch = PackedBatch(ids, ids, ids, starts, max_length=21, parts=parts)
+    split = Split(Rows([case.weight, case.bias], most=3))
     with split.watching(), passing(batch):
         output = case.fused(0.3, seed)
     with split.taken():
@@ -135,12 +138,13 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task() -> None:
     assert case.weight.grad is None and case.bias.grad is None
     whole = case.gradients(case.fused(0.3, seed))
     torch.testing.assert_close([case.residual.grad, case.update.grad], whole[:2])
-    for row, spans in enumerate([("a", "c"), ("b",)]):
+    for row, task in enumerate(sorted(set(tasks))):
         chosen = torch.zeros_like(case.upstream)
-        for name in spans:
-            chosen[tokens[name]] = case.upstream[tokens[name]]
-        own = torch.autograd.grad(case.fused(0.3, seed), case.leaves, chosen)
-        torch.testing.assert_close([split.rows.view(place, row) for place in (0, 1)], list(own[2:]))
+        for own, span in zip(tasks, tokens.values(), strict=True):
+            if own == task:
+                chosen[span] = case.upstream[span]
+        expected = torch.autograd.grad(case.fused(0.3, seed), case.leaves, chosen)[2:]
+        torch.testing.assert_close([split.rows.view(place, row) for place in (0, 1)], list(expected))
 
 
 def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:

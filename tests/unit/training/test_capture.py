@@ -39,6 +39,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "accumulation": {"training": {"accumulation": 2}},
     "mixout": {"encoder": {"mixout": 0.5}},
     "frozen": {"encoder": {"frozen": True}},
+    "recompute": {"encoder": {"recompute": True}},
+    "recompute, pal and pcgrad": {
+        "encoder": {"recompute": True},
+        "adapters": {"name": "pal", "size": 12, "heads": 2},
+        "training": {"gradients": "pcgrad"},
+    },
     "fp32": {"run": {"precision": "fp32"}},
     "tf32": {"run": {"precision": "tf32"}},
     "fp16": {"run": {"precision": "fp16"}},

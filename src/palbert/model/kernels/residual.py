@@ -50,18 +50,22 @@ def _forward(
         tl.store(inverses + rows, inverse, mask=rows < tokens)
 
 
-@triton.jit(do_not_specialize=["place", "first", "tokens"])
+@triton.jit(do_not_specialize=["place", "tokens"])
 def _backward(
-    gradient, total, means, inverses, weight, to_residual, to_update, partial, seeds, place, first, tokens, factor,
+    gradient, total, means, inverses, weight, to_residual, to_update, partial, seeds, bounds, place, tokens, factor,
     THRESHOLD: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    DROPS: tl.constexpr, APART: tl.constexpr,
+    DROPS: tl.constexpr, APART: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
+    begin = program * ROWS
+    if SPLIT:  # this program belongs to one stretch of the tokens
+        begin += tl.load(bounds + 2 * tl.program_id(1))
+        tokens = tl.load(bounds + 2 * tl.program_id(1) + 1)
     columns = tl.arange(0, COLUMNS)
     scale = tl.load(weight + columns, mask=columns < SIZE, other=0.0).to(tl.float32)
     to_scale = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     to_shift = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    for start in range(first + program * ROWS, tokens, tl.num_programs(0) * ROWS):
+    for start in range(begin, tokens, tl.num_programs(0) * ROWS):
         rows = start + tl.arange(0, ROWS)
         inside = (rows[:, None] < tokens) & (columns[None, :] < SIZE)
         places = rows[:, None] * SIZE + columns[None, :]
@@ -82,7 +86,7 @@ def _backward(
                 kept = is_kept(tl.load(seeds + place), rows * (COLUMNS // 4), THRESHOLD, ROWS, COLUMNS)
                 found = tl.where(kept, found * factor, 0.0)
             tl.store(to_update + places, found.to(to_update.dtype.element_ty), mask=inside)
-    places = partial + program * 2 * SIZE + columns
+    places = partial + (tl.program_id(1) * tl.num_programs(0) + program) * 2 * SIZE + columns
     tl.store(places, tl.sum(to_scale, axis=0), mask=columns < SIZE)
     tl.store(places + SIZE, tl.sum(to_shift, axis=0), mask=columns < SIZE)
 
@@ -153,24 +157,22 @@ class _AddAndNorm(torch.autograd.Function):
         to_residual = torch.empty_like(total, dtype=residual_format)
         apart = ctx.drops or residual_format != update_format  # else both have one gradient
         to_update = torch.empty_like(total, dtype=update_format) if apart else to_residual
-        # One launch for the tokens of each task, where their gradients are split.
         spans = [slice(0, tokens)] if ctx.shares is None else [span for _, span in ctx.shares.spans]
-        counts = [min(PROGRAMS, triton.cdiv(span.stop - span.start, ROWS)) for span in spans]
-        partial = total.new_empty((sum(counts), 2, size), dtype=torch.float32)
-        sums = partial.split(counts)
-        for span, programs, part in zip(spans, counts, sums, strict=True):
-            _backward[(programs,)](
-                gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, part, numbers, place,
-                span.start, span.stop, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, num_warps=ROWS,
-            )  # fmt: skip
+        programs = min(PROGRAMS, triton.cdiv(max(span.stop - span.start for span in spans), ROWS))
+        partial = total.new_empty((len(spans), programs, 2, size), dtype=torch.float32)
+        bounds = means if ctx.shares is None else ctx.shares.bounds
+        _backward[(programs, len(spans))](
+            gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, partial, numbers, bounds,
+            place, tokens, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, ctx.shares is not None,
+            num_warps=ROWS,
+        )  # fmt: skip
         to_parameters: tuple[Tensor | None, Tensor | None] = (None, None)
         if any(ctx.needs_input_grad[2:4]) and ctx.shares is None:
-            to_weight, to_bias = partial.sum(0)
+            to_weight, to_bias = partial[0].sum(0)
             to_parameters = to_weight.to(weight_format), to_bias.to(bias_format)
         elif any(ctx.needs_input_grad[2:4]) and ctx.shares.wanted:
-            for (task, _), part in zip(ctx.shares.spans, sums, strict=True):
-                for parameter, found in zip(ctx.parameters, part.sum(0), strict=True):
-                    ctx.shares.add(parameter, task, found)
+            for parameter, found in zip(ctx.parameters, partial.sum(1).unbind(1), strict=True):
+                ctx.shares.add_each(parameter, found)
         return to_residual, to_update, *to_parameters, None, None, None, None, None
 
 

@@ -7,27 +7,24 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PRODUCTS = 8192
-"""Products that a program adds up side by side: with 8 warps, 32 for each thread."""
-PROGRAMS = 1056
-"""Programs of the kernel of inner products, at most: eight for each of the 132 processors of an H200."""
-COLUMNS = 2048
-"""Columns of a row that a program of the weighted sum works on."""
+COLUMNS = 4096
+"""Columns of every row that a program works on."""
 
 
 @triton.jit(do_not_specialize=["columns", "stride"])
-def _inner_products(block, partial, columns, stride, ROWS: tl.constexpr, FILLED: tl.constexpr, COLUMNS: tl.constexpr):
-    program = tl.program_id(0)
-    rows = tl.arange(0, FILLED)
-    total = tl.zeros([FILLED, FILLED, COLUMNS], dtype=tl.float32)
-    for start in range(program * COLUMNS, columns, tl.num_programs(0) * COLUMNS):
-        places = start + tl.arange(0, COLUMNS)
-        chosen = block + rows.to(tl.int64)[:, None] * stride + places[None, :]
-        values = tl.load(chosen, mask=(rows[:, None] < ROWS) & (places[None, :] < columns), other=0.0)
-        total += values[:, None, :] * values[None, :, :]
-    found = tl.sum(total, axis=2)
-    places = program * FILLED * FILLED + rows[:, None] * FILLED + rows[None, :]
-    tl.store(partial + places, found)
+def _inner_products(block, partial, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    places = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = places < columns
+    partial += tl.program_id(0) * ROWS * ROWS
+    for i in tl.static_range(ROWS):
+        one = tl.load(block + places, mask=inside, other=0.0)
+        other = block
+        for j in tl.static_range(i, ROWS):
+            found = tl.sum(one * tl.load(other + places, mask=inside, other=0.0))  # the first level of cache has it
+            tl.store(partial + i * ROWS + j, found)
+            tl.store(partial + j * ROWS + i, found)
+            other += stride
+        block += stride
 
 
 @triton.jit(do_not_specialize=["columns", "stride"])
@@ -46,12 +43,10 @@ def _add_up(block, weights, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.con
 def inner_products(block: Tensor) -> Tensor:
     """Return all inner products of some rows, (rows, columns) to (rows, rows), in float32."""
     rows, columns = block.shape
-    filled = triton.next_power_of_2(rows)
-    width = PRODUCTS // filled**2
-    programs = min(PROGRAMS, triton.cdiv(columns, width))
-    partial = torch.empty((programs, filled, filled), dtype=torch.float32, device=block.device)
-    _inner_products[(programs,)](block, partial, columns, block.stride(0), rows, filled, width, num_warps=8)
-    return partial.sum(0)[:rows, :rows]
+    programs = triton.cdiv(columns, COLUMNS)
+    partial = torch.empty((programs, rows, rows), dtype=torch.float32, device=block.device)
+    _inner_products[(programs,)](block, partial, columns, block.stride(0), rows, COLUMNS, num_warps=8)
+    return partial.sum(0)
 
 
 def add_up(block: Tensor, weights: Tensor) -> None:
