@@ -191,9 +191,25 @@ def test_dropout_waits_for_the_sum_unless_an_adapter_reads_a_blocks_output(name:
     assert Branches({"a": new(name)}, batch).adds == (name == "houlsby")
 
 
+@pytest.mark.parametrize("with_adapter", ["bc", "abc"])
+@pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
+def test_grouped_products_are_those_of_the_slices(
+    name: str, with_adapter: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    adapters = {task: filled(new(name)) for task in with_adapter}
+    expected = outcome(encoder, adapters, [batch])
+    # torch has them on the CPU too, of aligned widths.
+    monkeypatch.setattr(Groups, "aligned", lambda self, width: width + -width % STEP)
+    monkeypatch.setattr(groups, "_has_kernel", lambda values, weights: True)
+    assert_same(outcome(encoder, adapters, [batch]), expected)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
-def test_grouped_products_are_those_of_the_slices(name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grouped_products_in_half_precision_are_those_of_the_slices(
+    name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]}).to("cuda")
     adapters = {task: filled(new(name)).cuda() for task in "abc"}
     found = []

@@ -45,7 +45,7 @@ class Groups:
         if len(self.sizes) == 1:
             return F.linear(values, weights.flatten(0, 1))
         if _has_kernel(values, weights):
-            return torch._grouped_mm(values, weights.transpose(1, 2), offs=self.ends)
+            return F.grouped_mm(values, weights.transpose(1, 2), offs=self.ends)
         pieces = zip(torch.split(values, self.sizes), weights.unbind(), strict=True)
         return torch.cat([F.linear(piece, weight) for piece, weight in pieces])
 
@@ -82,7 +82,6 @@ def _has_kernel(values: Tensor, weights: Tensor) -> bool:
         and values.dtype == weights.dtype == torch.bfloat16
         and values.stride(1) == 1
         and all(size % STEP == 0 for size in (*weights.shape[1:], values.stride(0), values.storage_offset()))
-        and hasattr(torch, "_grouped_mm")
         and _capability(values.device) in GROUPED
     )
 
