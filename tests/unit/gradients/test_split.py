@@ -197,3 +197,17 @@ def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     numbers = trainer.gradients._rows.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
     assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_captured_steps_on_cuda_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, precision: str
+) -> None:
+    values["run"] |= {"device": "cuda", "precision": precision}
+    plan = [TASKS] * 4
+    (split, trainer), (separate, _) = run(values, split=True, plan=plan), run(values, split=False, plan=plan)
+    assert trainer.execution.obstacle == ""
+    for mine, theirs in zip(split, separate, strict=True):
+        for name, value in mine.items():
+            assert (value - theirs[name]).norm() <= (2e-2 if precision == "bf16" else 1e-4) * theirs[name].norm() + 1e-4
