@@ -51,7 +51,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Step], Trainer]]:
     """Return a function that does steps, split or not, and returns the gradients that the optimizer saw."""
 
-    def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = ()) -> Any:
+    def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = (), same: bool = False) -> Any:
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "split_gradients", lambda *_: None)
@@ -65,7 +65,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         made.model.train()
         sets = list(trainer.feed.sets)
         for number, names in enumerate(plan or [sets, sets]):
-            trainer.step(trainer.feed(names, dict.fromkeys(sets, number)))
+            trainer.step(trainer.feed(names, dict.fromkeys(sets, 0 if same else number)))
         assert trainer.gradients.separate is not split
         return seen, trainer
 
@@ -205,9 +205,9 @@ def test_captured_steps_on_cuda_have_the_update_of_separate_passes(
     values: dict[str, Any], run: Any, precision: str
 ) -> None:
     values["run"] |= {"device": "cuda", "precision": precision}
-    plan = [TASKS] * 4
-    (split, trainer), (separate, _) = run(values, split=True, plan=plan), run(values, split=False, plan=plan)
-    assert trainer.execution.obstacle == ""
+    settings: dict[str, Any] = {"plan": [TASKS] * 4, "same": True}  # computed, captured, and replayed twice
+    (split, trainer), (separate, _) = run(values, split=True, **settings), run(values, split=False, **settings)
+    assert trainer.execution.obstacle == "" and trainer.execution.replayed == 3
     for mine, theirs in zip(split, separate, strict=True):
         for name, value in mine.items():
             assert (value - theirs[name]).norm() <= (2e-2 if precision == "bf16" else 1e-4) * theirs[name].norm() + 1e-4
