@@ -14,6 +14,7 @@ from torch import Tensor
 
 from palbert.build import trainer as build
 from palbert.gradients.methods import GRADIENTS
+from palbert.model.split import Shares
 from palbert.objectives import Term, smart
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
@@ -113,6 +114,8 @@ CASES: dict[str, dict[str, Any]] = {
     "proximal": {"objectives": [{"name": "proximal"}]},
     "weights": {"tasks": {"quora": {"weight": 3.0}}},
     "frozen": {"encoder": {"frozen": True}, "relation": {"name": "mlp", "tasks": ["quora", "sts"]}},
+    "adapters alone": {"training": {"trains": ["adapters"]}, "adapters": {"name": "houlsby", "size": 4}},
+    "encoder alone": {"training": {"trains": ["encoder"]}},
     "frozen with adapters": {"encoder": {"frozen": True}, "adapters": {"name": "houlsby", "size": 4}},
 }
 
@@ -171,6 +174,21 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
     [batch] = trainer.feed(TASKS, dict.fromkeys(TASKS, 0))
     assert any(part.filling for part in batch.parts.values())
     assert_same(found, plain)
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_stretches_of_one_length_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int
+) -> None:
+    for task in TASKS:
+        values["tasks"][task]["max_length"] = 8
+    values["training"]["accumulation"] = accumulation
+    even = []
+    original = Shares._are_even
+    monkeypatch.setattr(Shares, "_are_even", lambda self: even.append(original(self)) or even[-1])
+    split, _ = run(values, split=True)
+    assert any(even)
+    assert_same(split, run(values, split=False)[0])
 
 
 @pytest.mark.parametrize(
