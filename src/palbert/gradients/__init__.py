@@ -14,6 +14,8 @@ class GradientMethod(Protocol):
     A method that has to look at numbers before it can combine has two methods more: `compare()`, called after the last
     `backward`, takes on the device what it needs and returns it, or None if there is nothing to decide; `decide(…)` is
     given that before `combine`, and may wait for the device. Everything else is captured in CUDA graphs.
+
+    One that has to be there when losses are computed has `watch()`, the context that they are computed in.
     """
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:

@@ -126,7 +126,8 @@ class Weighted:
         shared = [place for place, found in holders.items() if len(found) > 1]
         blocks = rows.blocks(shared)
         self.ranks.add_in_place(rows.numbers[: len(rows.tasks)])
-        self.ranks.sum_in_place(self._own)
+        if self._own:
+            self.ranks.sum_in_place(self._own)
         for place, found in holders.items():
             # What one task alone moves keeps its gradient; of the others, the first row will hold the sum.
             rows.parameters[place].grad = rows.view(place, found[0] if len(found) == 1 else 0)

@@ -34,7 +34,7 @@ class Rows:
         """The tasks of the present step, in the order of the rows."""
         self.numbers = torch.empty(0, 0)
         """All gradients, (tasks, numbers); made when first needed."""
-        self.weights = torch.empty(0)
+        self.weights = torch.ones(most)
         """What each task counts for, (tasks,)."""
         self._place = {id(parameter): place for place, parameter in enumerate(parameters)}
         self._ends = list(accumulate(parameter.numel() for parameter in parameters))
@@ -42,7 +42,7 @@ class Rows:
 
     def row(self, task: str) -> int:
         """Return the row of a task; the next one for a task that is new in this step."""
-        if not self.numbers.numel():
+        if not self.numbers.numel() and self.parameters:
             length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
             self.numbers = self.parameters[0].detach().new_zeros(self.most, length)
             self.weights = self.numbers.new_ones(self.most)
@@ -66,17 +66,17 @@ class Rows:
         else:
             target.add_(product(left, right))
 
-    def add_all(self, vector: Tensor, gradients: Tensor) -> None:
-        """Add to all tasks' gradients of a vector, (tasks, numbers)."""
-        targets, first = self._targets(vector)
+    def add_all(self, parameter: Tensor, gradients: Tensor) -> None:
+        """Add to all tasks' gradients of a parameter, (tasks, …)."""
+        targets, first = self._targets(parameter)
         if first:
             targets.copy_(gradients)
         else:
             targets.add_(gradients)
 
-    def add_all_products(self, vector: Tensor, left: Tensor, right: Tensor) -> None:
-        """Add the product of two matrices, (tasks, numbers), to all tasks' gradients of a vector."""
-        targets, first = self._targets(vector)
+    def add_all_products(self, parameter: Tensor, left: Tensor, right: Tensor) -> None:
+        """Add products to all tasks' gradients: a row of one for a vector, one of many for a matrix, (tasks, …)."""
+        targets, first = self._targets(parameter)
         if first:
             product(left, right, out=targets)
         else:
@@ -119,10 +119,10 @@ class Rows:
         place, row = self._place[id(parameter)], self.row(task)
         return self.view(place, row), self._is_first(place, row)
 
-    def _targets(self, vector: Tensor) -> tuple[Tensor, bool]:
-        """Return all tasks' gradients of a vector, and whether there are none yet."""
-        place = self._place[id(vector)]
-        targets = self.numbers[: len(self.tasks), self.columns(place)]
+    def _targets(self, parameter: Tensor) -> tuple[Tensor, bool]:
+        """Return all tasks' gradients of a parameter, (tasks, …), and whether there are none yet."""
+        place = self._place[id(parameter)]
+        targets = self.numbers[: len(self.tasks), self.columns(place)].view(-1, *parameter.shape)
         first = [row for row in range(len(self.tasks)) if self._is_first(place, row)]
         if len(first) == len(self.tasks):
             return targets, True
@@ -189,8 +189,13 @@ class Shares:
 
     def add_products(self, matrix: Tensor, left: Tensor, right: Tensor) -> None:
         """Add leftᵀ · right over the tokens of each task, (tokens, n) and (tokens, m), to its gradient of a matrix."""
+        rows, count = self.split.rows, len(self.spans)
+        if self._are_even():
+            lefts, rights = (values.view(count, -1, values.shape[1]) for values in (left, right))
+            rows.add_all_products(matrix, lefts.transpose(1, 2), rights)
+            return
         for task, tokens in self.spans:
-            self.split.rows.add_product(matrix, task, left[tokens].t(), right[tokens])
+            rows.add_product(matrix, task, left[tokens].t(), right[tokens])
 
     def add_sums(self, vector: Tensor, values: Tensor) -> None:
         """Add the sum over the tokens of each task, (tokens, n), to its gradient of a vector."""
@@ -199,18 +204,28 @@ class Shares:
 
     def add_each(self, vector: Tensor, gradients: Tensor) -> None:
         """Add what each stretch has, (stretches, n), to its task's gradient of a vector."""
-        rows = self.split.rows
-        if [rows.row(task) for task, _ in self.spans] == list(range(len(rows.tasks))):
-            rows.add_all(vector, gradients)
+        if self._are_rows():
+            self.split.rows.add_all(vector, gradients)
             return
         for (task, _), gradient in zip(self.spans, gradients, strict=True):
-            rows.add(vector, task, gradient)
+            self.split.rows.add(vector, task, gradient)
 
     @cached_property
     def bounds(self) -> Tensor:
         """Where each stretch starts and ends, for kernels: on the device, (stretches, 2)."""
         edges = [self._starts[place] for slots in self._slots for place in (slots.start, slots.stop)]
         return torch.stack(edges).view(-1, 2)
+
+    def _are_rows(self) -> bool:
+        """Whether the stretches are those of the rows' tasks, one each, in their order."""
+        rows = self.split.rows
+        return [rows.row(task) for task, _ in self.spans] == list(range(len(rows.tasks)))
+
+    def _are_even(self) -> bool:
+        """Whether they also have one length, so that one batch of products serves all."""
+        length = self.tokens // len(self.spans)
+        even = all(tokens == slice(at * length, (at + 1) * length) for at, (_, tokens) in enumerate(self.spans))
+        return even and length * len(self.spans) == self.tokens and self._are_rows()
 
     def _of_tasks(self, like: Tensor) -> Tensor:
         """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
@@ -252,9 +267,10 @@ def shares() -> Shares | None:
 
 
 def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Multiply matrices in float32 or half precision; the product is float32."""
+    """Multiply matrices, or a batch of them, in float32 or half precision; the product is float32."""
+    multiply, into = (torch.mm, torch.ops.aten.mm) if left.ndim == 2 else (torch.bmm, torch.ops.aten.bmm)
     if left.dtype == torch.float32:
-        return torch.mm(left, right, out=out)
+        return multiply(left, right, out=out)
     if out is None:
-        return torch.mm(left, right, out_dtype=torch.float32)
-    return torch.ops.aten.mm.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]
+        return multiply(left, right, out_dtype=torch.float32)
+    return into.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]

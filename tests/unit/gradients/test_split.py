@@ -14,6 +14,7 @@ from torch import Tensor
 
 from palbert.build import trainer as build
 from palbert.gradients.methods import GRADIENTS
+from palbert.model.split import Shares
 from palbert.objectives import Term, smart
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
@@ -51,7 +52,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Step], Trainer]]:
     """Return a function that does steps, split or not, and returns the gradients that the optimizer saw."""
 
-    def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = ()) -> Any:
+    def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = (), same: bool = False) -> Any:
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "split_gradients", lambda *_: None)
@@ -65,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         made.model.train()
         sets = list(trainer.feed.sets)
         for number, names in enumerate(plan or [sets, sets]):
-            trainer.step(trainer.feed(names, dict.fromkeys(sets, number)))
+            trainer.step(trainer.feed(names, dict.fromkeys(sets, 0 if same else number)))
         assert trainer.gradients.separate is not split
         return seen, trainer
 
@@ -113,6 +114,8 @@ CASES: dict[str, dict[str, Any]] = {
     "proximal": {"objectives": [{"name": "proximal"}]},
     "weights": {"tasks": {"quora": {"weight": 3.0}}},
     "frozen": {"encoder": {"frozen": True}, "relation": {"name": "mlp", "tasks": ["quora", "sts"]}},
+    "adapters alone": {"training": {"trains": ["adapters"]}, "adapters": {"name": "houlsby", "size": 4}},
+    "encoder alone": {"training": {"trains": ["encoder"]}},
     "frozen with adapters": {"encoder": {"frozen": True}, "adapters": {"name": "houlsby", "size": 4}},
 }
 
@@ -173,6 +176,21 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
     assert_same(found, plain)
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_stretches_of_one_length_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int
+) -> None:
+    for task in TASKS:
+        values["tasks"][task]["max_length"] = 8
+    values["training"]["accumulation"] = accumulation
+    even = []
+    original = Shares._are_even
+    monkeypatch.setattr(Shares, "_are_even", lambda self: even.append(original(self)) or even[-1])
+    split, _ = run(values, split=True)
+    assert any(even)
+    assert_same(split, run(values, split=False)[0])
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -197,3 +215,17 @@ def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     numbers = trainer.gradients._rows.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
     assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_captured_steps_on_cuda_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, precision: str
+) -> None:
+    values["run"] |= {"device": "cuda", "precision": precision}
+    settings: dict[str, Any] = {"plan": [TASKS] * 4, "same": True}  # computed, captured, and replayed twice
+    (split, trainer), (separate, _) = run(values, split=True, **settings), run(values, split=False, **settings)
+    assert trainer.execution.obstacle == "" and trainer.execution.replayed == 3
+    for mine, theirs in zip(split, separate, strict=True):
+        for name, value in mine.items():
+            assert (value - theirs[name]).norm() <= (2e-2 if precision == "bf16" else 1e-4) * theirs[name].norm() + 1e-4
