@@ -147,7 +147,6 @@ class Graphs(Eager):
     def _capture(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         start = time.perf_counter()
         static = [batch.to(self.device) for batch in batches]
-        generator = torch.cuda.get_rng_state(self.device)
         torch.cuda.synchronize(self.device)
         try:
             first, gathered = self._recorder.record(lambda: self._first(update, static))
@@ -159,9 +158,9 @@ class Graphs(Eager):
                 captured.graphs.append(second)
                 second.replay()
         except RuntimeError as error:
-            torch.cuda.synchronize(self.device)
-            torch.cuda.set_rng_state(generator, self.device)
             self._give_up(str(error).splitlines()[0])
+            self.kinds.clear()  # graphs belong to a generator's state that a failed one leaves unusable
+            self._recorder.recover()
             return self._compute(kind, update, batches)
         self.kinds[kind] = captured
         self.replayed += 1

@@ -120,7 +120,8 @@ class Branches(NoBranches):
         def term(terms: Terms, tokens: slice, sequences: Sequences) -> Tensor | None:
             if type(terms).beside is Terms.beside:
                 return None
-            return self.fork.run(lambda: terms.beside(self.layer, hidden[tokens], sequences), hidden)
+            shared = (hidden, sequences.starts, sequences.seeds, terms)
+            return self.fork.run(lambda: terms.beside(self.layer, hidden[tokens], sequences), shared)
 
         return self._add(total, term)
 

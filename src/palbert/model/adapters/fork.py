@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,8 +24,13 @@ class Fork:
             return _OwnStream(device)
         return Fork()
 
-    def run(self, compute: Callable[[], Tensor | None], hidden: Tensor) -> Tensor | None:
-        """Return what a branch makes of the layer's input."""
+    def run(self, compute: Callable[[], Tensor | None], shared: Sequence[Any]) -> Tensor | None:
+        """Return what a branch computes.
+
+        Args:
+            compute: The branch.
+            shared: What it takes of the layer's, and from layer to layer: tensors, or what holds them.
+        """
         return compute()
 
 
@@ -35,17 +41,30 @@ class _OwnStream(Fork):
         self.device = device
         self.ready = torch.cuda.current_stream(device).record_event()
 
-    def run(self, compute: Callable[[], Tensor | None], hidden: Tensor) -> Tensor | None:
-        """Return what a branch makes of the layer's input."""
+    def run(self, compute: Callable[[], Tensor | None], shared: Sequence[Any]) -> Tensor | None:
+        """Return what a branch computes, and keep what it shares from being given away while it may still be read."""
         main, side = torch.cuda.current_stream(self.device), _stream(self.device)
         side.wait_event(self.ready)
-        hidden.record_stream(side)  # it is not given away while the other stream still reads it
         with torch.cuda.stream(side):
             added = compute()
+        for tensor in _tensors(shared):
+            tensor.record_stream(side)
         main.wait_stream(side)
         if added is not None:
             added.record_stream(main)
         return added
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Find all tensors in something that may hold some."""
+    if isinstance(value, Tensor):
+        if value.is_cuda:
+            yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+    elif hasattr(value, "__dict__"):
+        yield from _tensors(list(vars(value).values()))
 
 
 @lru_cache
