@@ -10,7 +10,10 @@ import torch
 
 from palbert.errors import DeviceError
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "int8"]
+
+INT8_INSTRUCTIONS = ("avx512_vnni", "avx_vnni", "amx_int8")
+"""What adds products of bytes in 32 bits; in the 16 bits of older instructions they may overflow."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -32,8 +35,8 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device) -> Precision:
-    """Return the number format; bf16 is for CUDA, since many CPUs only pretend to have it."""
+def choose_precision(name: Literal["auto", "fp32", "bf16", "int8"], device: torch.device) -> Precision:
+    """Return the number format; bf16 is for CUDA, since many CPUs only pretend to have it, and int8 for the CPU."""
     if name == "auto":
         return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
     if name == "bf16" and device.type != "cuda":
@@ -41,7 +44,23 @@ def choose_precision(name: Literal["auto", "fp32", "bf16"], device: torch.device
             f"run.precision is 'bf16', which palbert uses on CUDA only; the device is '{device}'.",
             hint='Set run.precision = "fp32".',
         )
+    if name == "int8" and device.type != "cpu":
+        raise DeviceError(
+            f"The precision is to be 'int8', which is for the CPU; the device is '{device}'.",
+            hint="Add --device cpu, or leave the precision to palbert.",
+        )
+    if name == "int8" and not has_int8():
+        raise DeviceError(
+            "The precision is to be 'int8', which needs a CPU with VNNI or AMX instructions; this one has neither.",
+            hint="Take fp32.",
+        )
     return name
+
+
+def has_int8() -> bool:
+    """Whether this CPU multiplies bytes fast, and torch was built to make use of it."""
+    found = torch.cpu.get_capabilities()
+    return torch._C._has_mkldnn and any(found.get(name, False) for name in INT8_INSTRUCTIONS)
 
 
 def arithmetic(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
