@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import platform
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import transformers
@@ -69,6 +72,9 @@ def answerer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], tor
 
 def main() -> None:
     """Measure all in turns, so that a busy moment hits everyone alike."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    arguments = parser.parse_args()
     generator = torch.Generator().manual_seed(0)
     batches = [
         [torch.randint(5, VOCABULARY, (int(size),), generator=generator) for size in lengths(generator)]
@@ -116,8 +122,18 @@ def main() -> None:
         row = [times[kind][name] for kind in times]
         ratios = [times[kind][name] / times[kind]["palbert"] for kind in times]
         print(f"{name:20}{row[0] * 1e3:9.0f} ms{ratios[0]:8.2f}{row[1] * 1e3:9.0f} ms{ratios[1]:8.2f}")
-    facts = {"torch": torch.__version__, "transformers": transformers.__version__, "threads": torch.get_num_threads()}
-    print(json.dumps({"benchmark": "encoder_cpu", "seconds": times, **facts, "machine": platform.machine()}))
+    facts = {
+        "benchmark": "encoder_cpu",
+        "seconds": times,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0],
+        "machine": platform.machine(),
+    }
+    print(json.dumps(facts))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
+import os
 import random
 import tempfile
 import time
 from pathlib import Path
 
+import tokenizers
 from tokenizers import Tokenizer
 
 from palbert.data.dataset import load_dataset
@@ -49,8 +52,12 @@ def plain(path: Path, tokenizer: Tokenizer) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
-    folder = resolve_encoder("minilm")
+    """Measure, and print a table and one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    arguments = parser.parse_args()
+    folder = resolve_encoder(arguments.encoder)
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "pairs.tsv"
         write_pairs(path)
@@ -65,7 +72,18 @@ def main() -> None:
     for name, time_taken in seconds.items():
         print(f"{name:26}{time_taken:8.2f} s")
     ratios = {name: seconds["row by row"] / value for name, value in seconds.items()}
-    print(json.dumps({"benchmark": "reading", "rows": ROWS, "seconds": seconds, "ratios": ratios}))
+    facts = {
+        "benchmark": "reading",
+        "rows": ROWS,
+        "seconds": seconds,
+        "ratios": ratios,
+        "load": os.getloadavg()[0],
+        "cores": os.cpu_count(),
+        "tokenizers": tokenizers.__version__,
+    }
+    print(json.dumps(facts))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def test_int8_gives_a_text_the_same_answer_in_every_company(trained: Path) -> No
     rounded = palbert.load(trained, precision="int8")
     texts = sentences([7] * 5)
     for text, prediction in zip(texts, rounded.predict("sst", texts), strict=True):
-        assert rounded.predict("sst", [text])[0].probabilities == pytest.approx(prediction.probabilities, abs=1e-5)
+        assert rounded.predict("sst", [text])[0].probabilities == pytest.approx(prediction.probabilities, abs=1e-3)
 
 
 def test_int8_on_an_accelerator_is_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
