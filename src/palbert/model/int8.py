@@ -7,40 +7,43 @@ from torch import Tensor, nn
 
 from palbert.model.encoder import Encoder
 
-LEVELS = 127
-"""Steps from 0 to the largest value, in either direction."""
-ZERO = 128
-"""The unsigned byte that stands for 0: oneDNN is fast for unsigned inputs only."""
+WEIGHT_STEPS = 127
+"""Steps from 0 to the largest weight of an output, in either direction."""
+INPUT_STEPS = 255
+"""Steps from the lowest value of a token to its highest: oneDNN is fast for unsigned inputs only."""
 SMALLEST = 1e-12
-"""Stands for the largest value of what is all zero, so that nothing is divided by 0."""
+"""Stands for the width of a range that has none, so that nothing is divided by 0."""
 
 
 class Int8Linear(nn.Module):
-    """A linear layer that multiplies bytes: each output's weights have a scale, and so has each token.
+    """A linear layer that multiplies bytes: x ≈ low + step · bytes, with a low and a step for each token.
 
-    The scale is the largest value over `LEVELS`. One for each token, in place of one for the whole batch, halves the
-    error, and makes what a token becomes independent of the batch it comes in.
+    So W · x ≈ step · (W · bytes) + low · (sum of W's rows). Ranges by token, in place of one for the whole batch, make
+    what a token becomes independent of the batch it comes in, and the error smaller.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         weight = layer.weight.detach()  # (outputs, inputs)
-        self.scales = _scales(weight).flatten()
-        self.packed = torch.ops.onednn.qlinear_prepack(_rounded(weight, self.scales[:, None]).to(torch.int8), None)
+        self.scales = weight.abs().amax(1).clamp_min_(SMALLEST).div_(WEIGHT_STEPS)
+        rounded = (weight / self.scales[:, None]).round_()
+        self.packed = torch.ops.onednn.qlinear_prepack(rounded.to(torch.int8), None)
+        self.sums = rounded.sum(1) * self.scales
         self.bias = None if layer.bias is None else layer.bias.detach()
+        self.one, self.zero = torch.ones(1), torch.zeros(1, dtype=torch.int32)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
-        self.one, self.zero = torch.ones(1), torch.tensor([ZERO], dtype=torch.int32)
 
     def forward(self, values: Tensor) -> Tensor:
         """Map (tokens, inputs) to (tokens, outputs)."""
-        scales = _scales(values)  # (tokens, 1)
-        bytes = _rounded(values, scales).add_(ZERO).to(torch.uint8)
+        low = values.amin(1, keepdim=True)  # (tokens, 1)
+        step = (values.amax(1, keepdim=True) - low).clamp_min_(SMALLEST).div_(INPUT_STEPS)
+        bytes = (values - low).div_(step).round_().to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             bytes, self.one, self.zero, self.packed, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        scaled = product.mul_(scales)
-        return scaled if self.bias is None else scaled.add_(self.bias)
+        product.mul_(step).addr_(low.squeeze(1), self.sums)
+        return product if self.bias is None else product.add_(self.bias)
 
 
 def quantise(encoder: Encoder) -> None:
@@ -49,12 +52,3 @@ def quantise(encoder: Encoder) -> None:
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(parent, name, Int8Linear(child))
-
-
-def _scales(values: Tensor) -> Tensor:
-    """Return the size of a step in each row, (rows, 1)."""
-    return values.abs().amax(1, keepdim=True).clamp_min_(SMALLEST).div_(LEVELS)
-
-
-def _rounded(values: Tensor, scales: Tensor) -> Tensor:
-    return (values / scales).round_()

@@ -31,15 +31,17 @@ def layer(request: pytest.FixtureRequest) -> nn.Linear:
 
 
 def test_a_layer_multiplies_rounded_weights_with_rounded_inputs(layer: nn.Linear) -> None:
-    values = torch.randn(7, 24) * torch.logspace(-3, 3, 7)[:, None]
-    rounded = []
-    for matrix in (values.double(), layer.weight.detach().double()):
-        step = matrix.abs().amax(1, keepdim=True) / 127
-        rounded.append((matrix / step).round() * step)
-    expected = rounded[0] @ rounded[1].T + (0 if layer.bias is None else layer.bias.detach())
+    sizes = torch.logspace(-3, 3, 7)[:, None]
+    values = sizes * torch.randn(7, 24)
+    exact, weight = values.double(), layer.weight.detach().double()
+    low, high = exact.amin(1, keepdim=True), exact.amax(1, keepdim=True)
+    inputs = low + ((exact - low) * 255 / (high - low)).round() * (high - low) / 255
+    largest = weight.abs().amax(1, keepdim=True)
+    weights = (weight * 127 / largest).round() * largest / 127
+    expected = inputs @ weights.T + (0 if layer.bias is None else layer.bias.detach())
     with torch.inference_mode():
         found = Int8Linear(layer)(values)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found / sizes, (expected / sizes).float(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_token_becomes_the_same_in_every_batch(layer: nn.Linear) -> None:
@@ -48,6 +50,14 @@ def test_a_token_becomes_the_same_in_every_batch(layer: nn.Linear) -> None:
     with torch.inference_mode():
         among_giants = int8(torch.cat([1000 * torch.randn(5, 24), token, torch.zeros(2, 24)]))[5:6]
         assert torch.equal(among_giants, int8(token))
+
+
+def test_a_token_of_one_value_is_exact_but_for_the_weights(layer: nn.Linear) -> None:
+    rounded = Int8Linear(layer)
+    with torch.inference_mode():
+        found = rounded(torch.full((2, 24), 3.7))
+    bias = torch.zeros(40) if layer.bias is None else layer.bias.detach()
+    torch.testing.assert_close(found, (3.7 * rounded.sums + bias).expand(2, -1))
 
 
 def test_zeros_give_the_bias_and_what_is_no_number_stays_none(layer: nn.Linear) -> None:
