@@ -42,7 +42,7 @@ def choose_precision(name: Literal["auto", "fp32", "bf16", "int8"], device: torc
     if name == "bf16" and device.type != "cuda":
         raise DeviceError(
             f"run.precision is 'bf16', which palbert uses on CUDA only; the device is '{device}'.",
-            hint='Set run.precision = "fp32".',
+            hint='Set run.precision = "fp32" (--precision fp32 for predict).',
         )
     if name == "int8" and device.type != "cpu":
         raise DeviceError(
