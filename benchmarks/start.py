@@ -1,13 +1,16 @@
-"""How long a command takes in a process of its own: `palbert --help`, and `palbert predict` on one sentence.
+"""From the command to its end, in processes of their own: the help, and one answer for one sentence.
 
-A bare `import torch` stands beside them: predict cannot take less. Files that the system has read before are in
-memory, as they are for whoever runs the command a second time.
+Beside the time on the clock stands the processor time, which other programs on the machine hardly change.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
+import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -15,66 +18,80 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
-from measuring import machine_facts, write
-
 import palbert
+from palbert.model.pretrained import resolve_encoder
 
-RECIPE = """
-data = "samples"
-tasks = ["sst"]
-[training]
-epochs = 1
-steps_per_epoch = 1
-[run]
-device = "cpu"
-tensorboard = false
-"""
+TEXT = "A quiet little triumph."
+TRANSFORMERS = (
+    "from transformers import pipeline; print(pipeline('text-classification', {folder!r}, device='cpu')({text!r}))"
+)
+SENTENCES = (
+    "from sentence_transformers import SentenceTransformer as S; print(S({folder!r}, device='cpu').encode({text!r}))"
+)
 
 
-def seconds(command: list[str], *, repeats: int) -> float:
-    """Return the median time of a command, after a first time that does not count."""
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+def trained(encoder: str, place: Path) -> Path:
+    """Train one step, for a run to ask."""
+    changes = [f"encoder={encoder}", "training.epochs=1", "training.steps_per_epoch=1", "run.tensorboard=false"]
+    return palbert.train("demo", out=place / "run", overrides=changes)
 
 
-def main(given: list[str] | None = None) -> None:
-    """Measure, and print a table and one JSON line."""
+def commands(run: Path, encoder: str) -> dict[str, list[str]]:
+    """Return what is started."""
+    python, folder = sys.executable, str(resolve_encoder(encoder))
+    return {
+        "python, nothing": [python, "-c", "pass"],
+        "palbert --help": [python, "-m", "palbert", "--help"],
+        "python, torch imported": [python, "-c", "import torch"],
+        "palbert predict": [python, "-m", "palbert", "predict", str(run), "--task", "sst", "--text", TEXT],
+        "transformers pipeline": [python, "-c", TRANSFORMERS.format(folder=folder, text=TEXT)],
+        "sentence-transformers encode": [python, "-c", SENTENCES.format(folder=folder, text=TEXT)],
+    }
+
+
+def measure(command: list[str]) -> tuple[float, float]:
+    """Return the seconds on the clock and on the processors of one start."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Start all in turns, so that a busy moment hits everyone alike; print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, help="a run with a task sst; one is trained otherwise")
+    parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--run", type=Path, help="a run with a task sst; unless given, one of a single step is made")
     parser.add_argument("--out", type=Path, help="write the JSON line here too")
-    arguments = parser.parse_args(given)
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        run = arguments.run
-        if run is None:
-            (Path(place) / "recipe.toml").write_text(RECIPE, encoding="utf-8")
-            run = palbert.train(Path(place) / "recipe.toml", out=Path(place) / "run")
-        commands = {
-            "import torch": [sys.executable, "-c", "import torch"],
-            "palbert --help": [sys.executable, "-m", "palbert", "--help"],
-            "palbert predict": [
-                sys.executable,
-                "-m",
-                "palbert",
-                "predict",
-                str(run),
-                "--task",
-                "sst",
-                "--text",
-                "A fine film.",
-            ],
-        }
-        found = {name: seconds(command, repeats=arguments.repeats) for name, command in commands.items()}
-    for name, taken in found.items():
-        print(f"{name:20}{taken:8.2f} s")
-    facts = {"benchmark": "start", **machine_facts(torch.device("cpu")), "seconds": found}
-    write(facts, arguments.out)
+        started = commands(arguments.run or trained(arguments.encoder, Path(place)), arguments.encoder)
+        measured: dict[str, list[tuple[float, float]]] = {name: [] for name in started}
+        for number in range(arguments.repeats + 1):
+            for name, command in started.items():
+                seconds = measure(command)
+                if number:  # the first ones fill the disk's cache
+                    measured[name].append(seconds)
+    wall = {name: statistics.median(each[0] for each in values) for name, values in measured.items()}
+    processor = {name: statistics.median(each[1] for each in values) for name, values in measured.items()}
+    print(f"{'':30}{'clock':>10}{'processor':>12}")
+    for name in started:
+        print(f"{name:30}{wall[name]:8.2f} s{processor[name]:10.2f} s")
+    facts = {
+        "benchmark": "start",
+        "encoder": Path(arguments.encoder).name,
+        "seconds": wall,
+        "processor_seconds": processor,
+        "load": os.getloadavg()[0],
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("torch", "transformers", "sentence-transformers")},
+    }
     print(json.dumps(facts))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

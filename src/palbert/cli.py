@@ -210,6 +210,9 @@ def predict(
     ] = None,
     checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
+    ] = "auto",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -229,7 +232,7 @@ def predict(
         )
     from palbert.verbs.predict import load
 
-    predictor = load(run, checkpoint=checkpoint, device=device)
+    predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and target:
         from palbert.verbs.predict_file import predict_file
 

@@ -23,7 +23,8 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.runtime.progress import bar
 from palbert.tasks.spec import Task
 
-TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 65536, "mps": 16384}
+TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65536, "mps": 16384}
+"""On the CPU, what a layer makes of few tokens stays in the cache."""
 
 
 class Inference:

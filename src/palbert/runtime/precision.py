@@ -15,7 +15,7 @@ import torch
 
 from palbert.errors import DeviceError
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """The formats that forward passes are autocast to."""
@@ -26,6 +26,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     layer(torch.ones(64, 256)).sum().backward()
 assert layer.weight.grad.isfinite().all()
 """
+INT8_INSTRUCTIONS = ("avx512_vnni", "avx_vnni", "amx_int8")
+"""What adds products of bytes in 32 bits; in the 16 bits of older instructions they may overflow."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -53,15 +55,31 @@ def choose_precision(name: Literal["auto"] | Precision, device: torch.device) ->
         if device.type != "cuda":
             return "fp32"
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    elsewhere = ("fp32", "bf16") if device.type == "cpu" else ("fp32",)
+    elsewhere = ("fp32", "bf16", "int8") if device.type == "cpu" else ("fp32", "int8")
     if device.type != "cuda" and name not in elsewhere:
         raise DeviceError(
             f"run.precision is '{name}', which palbert uses on CUDA only; the device is '{device}'.",
-            hint='Set run.precision = "fp32".',
+            hint='Set run.precision = "fp32" (--precision fp32 for predict).',
+        )
+    if name == "int8" and device.type != "cpu":
+        raise DeviceError(
+            f"The precision is to be 'int8', which is for the CPU; the device is '{device}'.",
+            hint="Add --device cpu, or leave the precision to palbert.",
+        )
+    if name == "int8" and not has_int8():
+        raise DeviceError(
+            "The precision is to be 'int8', which needs a CPU with VNNI or AMX instructions; this one has neither.",
+            hint="Take fp32.",
         )
     if name == "bf16" and device.type == "cpu":
         _probe_bf16()
     return name
+
+
+def has_int8() -> bool:
+    """Whether this CPU multiplies bytes fast, and torch was built to make use of it."""
+    found = torch.cpu.get_capabilities()
+    return torch._C._has_mkldnn and any(found.get(name, False) for name in INT8_INSTRUCTIONS)
 
 
 def arithmetic(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint
 from palbert.data.collate import sequence_lengths
@@ -35,10 +35,16 @@ class Prediction:
         return {"prediction": self.answer} | ({"probabilities": shares} if shares is not None else {})
 
 
-def load(run: str | Path, *, checkpoint: str | None = None, device: str = "auto") -> Predictor:
+def load(
+    run: str | Path,
+    *,
+    checkpoint: str | None = None,
+    device: str = "auto",
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
+) -> Predictor:
     """Load a run's best checkpoint, or the named one, for prediction."""
     place = choose_device(device)
-    machine = Machine(place, choose_precision("auto", place))
+    machine = Machine(place, choose_precision(precision, place))
     return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
 
 

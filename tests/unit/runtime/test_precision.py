@@ -134,3 +134,16 @@ def test_an_old_card_computes_in_fp16(two_cards: None, monkeypatch: pytest.Monke
 def test_matrix_products_are_in_the_precision(name: str, dtype: torch.dtype) -> None:
     with arithmetic(name, CPU):  # type: ignore[arg-type]
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
+
+
+def test_int8_is_for_the_cpu() -> None:
+    with pytest.raises(DeviceError, match=r"'int8'.* the device is 'cuda'.*--device cpu"):
+        choose_precision("int8", CUDA)
+
+
+def test_int8_needs_a_cpu_that_multiplies_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": True})
+    assert choose_precision("int8", CPU) == "int8"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": False})
+    with pytest.raises(DeviceError, match=r"'int8'.*VNNI.*Take fp32"):
+        choose_precision("int8", CPU)

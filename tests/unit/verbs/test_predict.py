@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import palbert
-from palbert.errors import CheckpointError, DataError
+from palbert.errors import CheckpointError, DataError, DeviceError
+from palbert.runtime.precision import has_int8
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -162,3 +163,31 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         palbert.load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match="holds no checkpoint"):
         palbert.load(tmp_path)
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")
+def test_int8_gives_the_answers_of_fp32_but_for_a_little(model: palbert.Predictor, trained: Path) -> None:
+    texts = sentences([3, 8, 20, 40])
+    pairs = list(zip(texts, sentences([5, 9, 2, 30], 1), strict=True))
+    rounded = palbert.load(trained, precision="int8")
+    for task in ("sst", "quora"):
+        asked = texts if task == "sst" else pairs
+        for int8, exact in zip(rounded.predict(task, asked), model.predict(task, asked), strict=True):
+            assert int8.probabilities == pytest.approx(exact.probabilities, abs=0.03)
+            assert int8 != exact
+    answers = [prediction.answer for prediction in rounded.predict("sts", pairs)]
+    assert answers == pytest.approx([prediction.answer for prediction in model.predict("sts", pairs)], abs=0.1)
+
+
+@pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")
+def test_int8_gives_a_text_the_same_answer_in_every_company(trained: Path) -> None:
+    rounded = palbert.load(trained, precision="int8")
+    texts = sentences([7] * 5)
+    for text, prediction in zip(texts, rounded.predict("sst", texts), strict=True):
+        assert rounded.predict("sst", [text])[0].probabilities == pytest.approx(prediction.probabilities, abs=1e-3)
+
+
+def test_int8_on_an_accelerator_is_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palbert.runtime.precision._has_mps", lambda: True)
+    with pytest.raises(DeviceError, match="for the CPU; the device is 'mps'"):
+        palbert.load(trained, precision="int8")

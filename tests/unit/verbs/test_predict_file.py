@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import palbert
+from palbert.data.readers import Chunk
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -117,6 +119,37 @@ def test_rows_keep_their_order_across_chunks(
         rows = read(out)
         assert [row["key"] for row in rows] == [row["key"] for row in ROWS]
         assert [row["prediction"] for row in rows] == [answer.answer for answer in expected]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_more_than_two_chunks_are_in_memory_at_a_time(
+    kind: str, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 5)
+    chunks: weakref.WeakSet[Any] = weakref.WeakSet()
+    answers: weakref.WeakValueDictionary[int, palbert.Prediction] = weakref.WeakValueDictionary()
+    alive, predict = [], palbert.Predictor.predict
+
+    def counting(self: palbert.Predictor, *arguments: Any) -> list[palbert.Prediction]:
+        alive.append((len(chunks), len(answers)))
+        given = predict(self, *arguments)
+        answers.update({id(answer): answer for answer in given})
+        return given
+
+    class Counted(Chunk):
+        __hash__ = object.__hash__
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            chunks.add(self)
+
+    monkeypatch.setattr("palbert.data.readers.Chunk", Counted)
+    monkeypatch.setattr(palbert.Predictor, "predict", counting)
+    given, out = write(tmp_path / f"in.{kind}", 3 * ROWS), tmp_path / f"out.{kind}"
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+    assert len(alive) == 15
+    chunks_alive, answers_alive = zip(*alive, strict=True)
+    assert set(chunks_alive) <= {1, 2} and set(answers_alive[1:]) == {5}
 
 
 def test_columns_of_other_names_are_given_by_option(trained: Path, tmp_path: Path, cli: Cli) -> None:
