@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import transformers
+from measuring import machine_facts, write
 
 from palbert.batch import PackedBatch
 from palbert.model.encoder import Encoder, EncoderConfig
@@ -69,6 +71,9 @@ def answerer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], tor
 
 def main() -> None:
     """Measure all in turns, so that a busy moment hits everyone alike."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    out = parser.parse_args().out
     generator = torch.Generator().manual_seed(0)
     batches = [
         [torch.randint(5, VOCABULARY, (int(size),), generator=generator) for size in lengths(generator)]
@@ -116,8 +121,10 @@ def main() -> None:
         row = [times[kind][name] for kind in times]
         ratios = [times[kind][name] / times[kind]["palbert"] for kind in times]
         print(f"{name:20}{row[0] * 1e3:9.0f} ms{ratios[0]:8.2f}{row[1] * 1e3:9.0f} ms{ratios[1]:8.2f}")
-    facts = {"torch": torch.__version__, "transformers": transformers.__version__, "threads": torch.get_num_threads()}
-    print(json.dumps({"benchmark": "encoder_cpu", "seconds": times, **facts, "machine": platform.machine()}))
+    machine = machine_facts(torch.device("cpu"), transformers=transformers.__version__)
+    facts = {"benchmark": "encoder_cpu", "shape": "minilm", "batch_size": BATCH, **machine, "seconds": times}
+    write(facts, out)
+    print(json.dumps(facts))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
 """What a step of every method costs, beside the plain step on the same batches: time, and memory on CUDA.
 
-Every step holds a batch of each of three tasks (sst, quora, sts; sample data). The plain step is measured right before
-each method, so that a busy moment hits both.
+Every step holds a batch of each of three tasks (sst, quora, sts): sample data and a pretrained encoder, or with --shape
+made-up rows and random weights. The plain step is measured right before each method, so that a busy moment hits both;
+on a machine that nobody else uses, --plain-every 5 saves time.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import platform
+import math
 import statistics
-import time
 from pathlib import Path
 from typing import Any
 
-import torch
+from measuring import Stopwatch, Times, describe, machine_facts, write
+from synthetic import HAS_CAPTURE, SHAPES, Steps, make_trainer
 
 from palbert.build import Machine, build_encoder, build_model, build_trainer, load_datasets
 from palbert.data.tokenizer import TextTokenizer
@@ -62,18 +62,25 @@ METHODS: dict[str, dict[str, Any]] = {
 class Bench:
     """Steps of recipes that differ in one method."""
 
-    def __init__(self, encoder: str, *, device: str, batch_size: int, steps: int) -> None:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        length = max(128, arguments.length or 0)
         self.values: dict[str, Any] = {
-            "data": "samples",
-            "encoder": {"name": encoder},
-            "tasks": ["sst", "quora", "sts"],
-            "training": {"epochs": 1, "steps_per_epoch": 1000, "batch_size": batch_size, "sampler": "mixed"},
-            "run": {"device": device},
+            "tasks": {name: {"max_length": length} for name in ("sst", *PAIRS)},
+            "training": {
+                "epochs": 1,
+                "steps_per_epoch": 1000,
+                "batch_size": arguments.batch_size,
+                "sampler": "mixed",
+            },
+            "run": {"device": arguments.device, **({"capture": arguments.palbert} if HAS_CAPTURE else {})},
         }
-        self.steps = steps
-        self.folder = resolve_encoder(encoder)
-        self.tokenizer = TextTokenizer.from_folder(self.folder)
-        self.machine = Machine.for_recipe(make_recipe(self.values))
+        if not arguments.shape:
+            self.values |= {"data": "samples", "encoder": {"name": arguments.encoder}}
+            self.folder = resolve_encoder(arguments.encoder)
+            self.tokenizer = TextTokenizer.from_folder(self.folder)
+        self.machine = Machine.for_recipe(make_recipe(self.values, check_files=False))
+        self.watch = Stopwatch(self.machine.device)
 
     def trainer(self, method: dict[str, Any]) -> Trainer:
         """Make the trainer of one method."""
@@ -81,6 +88,9 @@ class Bench:
         for key, value in method.items():
             if isinstance(value, dict):
                 merged[key] = {**merged.get(key, {}), **value}
+        chosen = self.arguments
+        if chosen.shape:
+            return make_trainer(merged, shape=SHAPES[chosen.shape], batches=chosen.batches, length=chosen.length)
         recipe = make_recipe(merged)
         seed_everything(0)
         model = build_model(
@@ -96,70 +106,85 @@ class Bench:
             evaluate=lambda *_, **__: None,  # type: ignore[arg-type, return-value]
         )
 
-    def measure(self, method: dict[str, Any]) -> dict[str, float]:
-        """Return the median time of a step in seconds and, on CUDA, the peak memory in bytes."""
-        trainer = self.trainer(method)
-        trainer.model.train()
-        sets = trainer.sampler.epoch(1)[0]
-        batches = [trainer.feed(sets, dict.fromkeys(sets, number)) for number in range(self.steps + 3)]
-        times = []
-        for number, batch in enumerate(batches):
-            if number == 3:  # the first ones warm up
-                self.synchronise(reset=True)
-            start = time.perf_counter()
-            trainer.step(batch)
-            self.synchronise()
-            if number >= 3:
-                times.append(time.perf_counter() - start)
-        found = {"seconds": statistics.median(times)}
-        if self.machine.device.type == "cuda":
-            found["bytes"] = float(torch.cuda.max_memory_allocated())
-        del trainer, batches
-        gc.collect()
-        return found
-
-    def synchronise(self, *, reset: bool = False) -> None:
-        """Wait for the device."""
-        if self.machine.device.type == "cuda":
-            torch.cuda.synchronize()
-            if reset:
-                torch.cuda.reset_peak_memory_stats()
+    def measure(self, method: dict[str, Any]) -> tuple[dict[str, float], str]:
+        """Return a step's median time in seconds and, on CUDA, peak memory in bytes; and how it was computed."""
+        times = Times()
+        with self.watch.memory() as memory:
+            work = Steps(self.trainer(method), self.arguments.batches)
+            self.watch.warm_up(work, 2)
+            for _ in range(math.ceil(self.arguments.steps / self.arguments.batches)):
+                self.watch.time(work, times)
+        return {**times.medians(), **memory}, work.summary()
 
 
-def main() -> None:
-    """Measure, and print a table and one JSON line."""
+def show(name: str, plain: dict[str, float], found: dict[str, float]) -> None:
+    """Print a method's row."""
+    memory = (
+        f"{found['bytes'] / plain['bytes']:.2f} × | {found['bytes'] / 2**30:.2f} GiB" if "bytes" in found else "– | –"
+    )
+    ratios = " | ".join(f"{found[key] / plain[key]:.2f} ×" for key in ("seconds", "run_seconds"))
+    times = f"{plain['seconds'] * 1e3:.1f} | {found['seconds'] * 1e3:.1f}"
+    print(f"| {name:28} | {times} | {ratios} | {memory} |", flush=True)
+
+
+def parse(given: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--shape", choices=SHAPES, help="random weights of this shape in place of an encoder")
+    parser.add_argument("--length", type=int, help="with --shape: tokens of every sequence")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-size", type=int, default=32, help="rows of each task in a step")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--only", nargs="*", default=list(METHODS), metavar="METHOD")
-    parser.add_argument("--out", type=Path, help="write the JSON line here too")
-    arguments = parser.parse_args()
-    bench = Bench(arguments.encoder, device=arguments.device, batch_size=arguments.batch_size, steps=arguments.steps)
-    rows, plains = {}, []
-    print(f"| {'method':28} | plain, ms | step, ms | time | memory |\n|{'-' * 30}|---|---|---|---|")
-    for name in arguments.only:
-        plain, found = bench.measure({}), bench.measure(METHODS[name])
-        plains.append(plain["seconds"])
-        rows[name] = {key: found[key] / plain[key] for key in found}
-        memory = f"{rows[name]['bytes']:.2f} ×" if "bytes" in found else "–"
-        shown = f"{plain['seconds'] * 1e3:.1f} | {found['seconds'] * 1e3:.1f} | {rows[name]['seconds']:.2f} ×"
-        print(f"| {name:28} | {shown} | {memory} |", flush=True)
-    facts = {
+    parser.add_argument("--steps", type=int, default=20, help="steps to time, at least")
+    parser.add_argument("--batches", type=int, default=5, help="different batches among them")
+    parser.add_argument("--palbert", choices=("auto", "off"), default="auto", help="how palbert captures steps")
+    parser.add_argument("--plain-every", type=int, default=1, help="methods between measurements of the plain step")
+    parser.add_argument("--only", nargs="*", default=list(METHODS), choices=METHODS, metavar="METHOD")
+    parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
+    arguments = parser.parse_args(given)
+    if arguments.length and not arguments.shape:
+        parser.error("--length needs --shape")
+    return arguments
+
+
+def main(given: list[str] | None = None) -> None:
+    """Measure, and print a table and one JSON line."""
+    arguments = parse(given)
+    bench = Bench(arguments)
+    plains: list[dict[str, float]] = []
+    facts: dict[str, Any] = {
         "benchmark": "methods",
-        "encoder": Path(arguments.encoder).name,
+        "encoder": f"random {arguments.shape}" if arguments.shape else Path(arguments.encoder).name,
+        "shape": arguments.shape,
+        "length": arguments.length,
         "batch_size": arguments.batch_size,
-        "plain_seconds": statistics.median(plains),
-        "ratios": rows,
-        "device": torch.cuda.get_device_name() if bench.machine.device.type == "cuda" else platform.machine(),
+        "palbert": arguments.palbert,
         "precision": bench.machine.precision,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **machine_facts(bench.machine.device),
+        "ratios": {},
+        "absolute": {},
+        "execution": {},
+        "errors": {},
     }
+    columns = "plain, ms | step, ms | time | in a run | memory | memory"
+    print(f"| {'method':28} | {columns} |\n|{'-' * 30}|---|---|---|---|---|---|")
+    for number, name in enumerate(arguments.only):
+        try:
+            if number % arguments.plain_every == 0:
+                plains.append(bench.measure({})[0])
+            plain = plains[-1]
+            found, facts["execution"][name] = bench.measure(METHODS[name])
+        except Exception as error:  # out of memory, perhaps: the others count
+            facts["errors"][name] = describe(error)
+            print(f"| {name:28} | {facts['errors'][name]} |", flush=True)
+        else:
+            show(name, plain, found)
+            facts["ratios"][name] = {key: found[key] / plain[key] for key in found}
+            facts["absolute"][name] = found
+            facts["plain"] = {key: statistics.median(each[key] for each in plains) for key in plain}
+            facts["plain_seconds"] = facts["plain"]["seconds"]
+        write(facts, arguments.out)
     print(json.dumps(facts))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
+import os
 import random
 import tempfile
 import time
 from pathlib import Path
 
+import torch
+from measuring import machine_facts, write
 from tokenizers import Tokenizer
 
 from palbert.data.dataset import load_dataset
@@ -50,6 +54,9 @@ def plain(path: Path, tokenizer: Tokenizer) -> float:
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    out = parser.parse_args().out
     folder = resolve_encoder("minilm")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "pairs.tsv"
@@ -65,7 +72,10 @@ def main() -> None:
     for name, time_taken in seconds.items():
         print(f"{name:26}{time_taken:8.2f} s")
     ratios = {name: seconds["row by row"] / value for name, value in seconds.items()}
-    print(json.dumps({"benchmark": "reading", "rows": ROWS, "seconds": seconds, "ratios": ratios}))
+    machine = {**machine_facts(torch.device("cpu")), "cores": os.cpu_count()}
+    facts = {"benchmark": "reading", "rows": ROWS, **machine, "seconds": seconds, "ratios": ratios}
+    write(facts, out)
+    print(json.dumps(facts))
 
 
 if __name__ == "__main__":

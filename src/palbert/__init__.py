@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from palbert.errors import PalbertError
     from palbert.recipe.load import load_recipe, make_recipe
     from palbert.verbs.compare import compare
+    from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
@@ -25,6 +26,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "compare",
+    "dry_run",
     "evaluate",
     "load",
     "load_recipe",
@@ -38,6 +40,7 @@ _HOMES = {
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
     "compare": "verbs.compare",
+    "dry_run": "verbs.dry_run",
     "evaluate": "verbs.evaluate",
     "load": "verbs.predict",
     "load_recipe": "recipe.load",

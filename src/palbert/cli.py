@@ -20,6 +20,8 @@ from palbert.terminal import (
     complain,
     is_first_process,
     log_to_terminal,
+    print_comparisons,
+    print_memory,
     print_summary,
     print_table,
     shown_answer,
@@ -110,14 +112,26 @@ def train(
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
     force: Force = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Load and check everything, show the memory that a step takes, write nothing."),
+    ] = False,
 ) -> None:
     """Train a recipe and report on it.
 
-    Example:  palbert train my.toml --set training.epochs=5 --out runs/mine
+    Examples:
+    palbert train my.toml --set training.epochs=5 --out runs/mine
+
+    palbert train my.toml --dry-run
     """
     from palbert.recipe.load import load_recipe
 
     loaded = load_recipe(recipe, overrides=overrides or ())  # a wrong recipe is answered before torch is loaded
+    if dry_run:
+        from palbert.verbs.dry_run import dry_run as try_recipe
+
+        print_memory(try_recipe(loaded).summary)
+        return
     from palbert.verbs.train import train as train_recipe
 
     out = out or Path("runs") / Path(recipe).stem
@@ -248,20 +262,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps([asdict(item) for item in comparisons]))
         return
-    rows = [
-        [
-            item.task,
-            item.metric,
-            item.run,
-            f"{item.reference_score:.4f}",
-            f"{item.score:.4f}",
-            f"{item.difference.difference:+.4f}",
-            f"{item.difference.low:+.4f} … {item.difference.high:+.4f}",
-            f"{item.difference.p_value:.3f}",
-        ]
-        for item in comparisons
-    ]
-    print_table(["task", "metric", "run", str(runs[0]), "score", "difference", "95 % interval", "p"], rows)
+    print_comparisons(comparisons, str(runs[0]))
 
 
 @app.command()

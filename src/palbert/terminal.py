@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -41,6 +42,53 @@ def print_summary(summary: dict[str, Any]) -> None:
     )
     for note in summary["notes"]:
         typer.echo(f"Note: {note}")
+
+
+def print_memory(summary: dict[str, Any]) -> None:
+    """Print what a dry run found: a line a phase, and the worst of them."""
+    parts = ("parameters", "gradients", "optimizer", "other", "activations", "graphs", "total")
+    rows = []
+    for phase in summary["phases"]:
+        largest = [phase["phase"], " + ".join(phase["sets"]), f"{phase['step']:,}", f"{phase['tokens']:,}"]
+        rows.append(
+            [*largest, *(shown_bytes(phase["predicted"][part]) for part in parts), shown_bytes(phase["measured"])]
+        )
+    header = ["phase", "largest step", "number", "tokens", *parts[:-1], "predicted peak", "measured"]
+    print_table(header, rows)
+    worst = rows[summary["worst"]]
+    named = f", in phase {worst[0]}" if len(rows) > 1 else ""
+    has = f" with {shown_bytes(summary['capacity'])}" if summary["capacity"] else ""
+    typer.echo(
+        f"\nPeak memory of a step: {worst[-2]} predicted, {worst[-1]} measured{named}, "
+        f"on {summary['device']}{has} ({summary['precision']})\n"
+        "Gradients and activations: as much of them as lives at the peak.\n"
+        f"Measured: {summary['measured_by']}, in one step of full size."
+    )
+
+
+def shown_bytes(count: int | None) -> str:
+    """Write a number of bytes for people."""
+    if count is None:
+        return "does not fit"
+    return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
+
+
+def print_comparisons(comparisons: Sequence[Any], reference: str) -> None:
+    """Print how runs differ from the first of them."""
+    rows = [
+        [
+            item.task,
+            item.metric,
+            item.run,
+            f"{item.reference_score:.4f}",
+            f"{item.score:.4f}",
+            f"{item.difference.difference:+.4f}",
+            f"{item.difference.low:+.4f} … {item.difference.high:+.4f}",
+            f"{item.difference.p_value:.3f}",
+        ]
+        for item in comparisons
+    ]
+    print_table(["task", "metric", "run", reference, "score", "difference", "95 % interval", "p"], rows)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

@@ -35,13 +35,6 @@ def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-@pytest.fixture(scope="session")
-def plain(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train the recipe that all others differ from, which is the teacher of some of them too."""
-    out = tmp_path_factory.mktemp("smoke") / "plain"
-    return palbert.train(SMOKE / "plain.toml", out=out, overrides=[f"encoder.name={tiny_encoder}", "run.device=cpu"])
-
-
 def losses(run: Path) -> list[dict[str, float]]:
     return [record["losses"] for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
 

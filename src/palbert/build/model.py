@@ -12,7 +12,7 @@ from palbert.build.named import check_options, find, function_of, make
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError, did_you_mean
 from palbert.model.adapters import ADAPTERS, Adapter
-from palbert.model.encoder import Encoder
+from palbert.model.encoder import Encoder, recompute
 from palbert.model.heads import HEADS
 from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
@@ -42,11 +42,13 @@ def place_of(name: str) -> str:
 
 
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
-    """Load the pretrained encoder with the recipe's dropout and mixout."""
+    """Load the pretrained encoder with the recipe's dropout and mixout, and its way to save memory."""
     section = recipe.encoder
     encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
     if section.mixout:
         mix_out(encoder, section.mixout)
+    if section.recompute:
+        encoder.through = recompute
     return encoder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from palbert.build.data import load_datasets
 from palbert.build.machine import Machine
 from palbert.build.named import make
-from palbert.build.trainer import make_scale
+from palbert.build.trainer import make_execution, make_scale
 from palbert.data.corpus import Corpus, split_corpus
 from palbert.data.readers import read_lines
 from palbert.data.streams import Stream
@@ -104,6 +104,7 @@ def build_pretrainer(
         arithmetic=machine.arithmetic,
         average=NoAverage(model),
         scale=make_scale(objective, machine),
+        execution=make_execution(recipe, machine.device),
         evaluate=HeldOut(
             objective,
             held_out,

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palbert.data.collate import Portion, collate, sequence_lengths
+from palbert.data.collate import Portion, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
+from palbert.evaluation.forward import Forward, ReplayedForward
 from palbert.evaluation.metrics import METRICS
 from palbert.evaluation.results import TaskResult
 from palbert.model.answers import Answers, decode
@@ -39,7 +40,7 @@ class Inference:
         self.model = model
         self.template = template
         self.device = device
-        self.arithmetic = arithmetic
+        self.forward = (ReplayedForward if device.type == "cuda" else Forward)(model, device, arithmetic)
 
     def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Answers:
         """Answer every row."""
@@ -55,10 +56,8 @@ class Inference:
         self.model.eval()
         with torch.inference_mode(), bar(title or task.name, total=rows) as line:
             for chosen in batches:
-                batch = collate([Portion(task.name, tokens, chosen, task.max_length, task.siamese)], self.template)
-                with self.arithmetic():
-                    answers = self.model(batch.to(self.device))[task.name]
-                outputs[torch.from_numpy(chosen)] = answers.cpu()
+                portion = Portion(task.name, tokens, chosen, task.max_length, task.siamese)
+                outputs[torch.from_numpy(chosen)] = self.forward(portion, self.template).cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)
         return outputs

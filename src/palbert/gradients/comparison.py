@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from palbert.model.residual import has_triton
+from palbert.model.kernels import has_triton
 
 MOST_ROWS = 16
 """Rows that the kernels take: they hold a product for each pair."""

@@ -14,11 +14,16 @@ from torch.autograd.function import once_differentiable
 
 from palbert.batch import PackedBatch
 from palbert.model.dropout import Seeds, dropout_noise
+from palbert.model.kernels import has_triton
 
 FLASH_WIDTH_STEP = 8
 """Flash attention takes head widths that are multiples of this."""
 FLASH_WIDTH_LIMIT = 256
 """Flash attention takes head widths up to this."""
+KERNEL_WIDTH_LIMIT = 128
+"""The Triton kernel takes head widths up to this: a program holds several blocks of tokens."""
+SHORT = 128
+"""Tokens of a sequence, on average, up to which the kernel is quicker than flash attention with its large blocks."""
 GROUP_FILL = 0.6
 """On the CPU, sequences at least this share as long as the longest of a group are padded with it."""
 GROUP_SCORES = 2**18
@@ -93,7 +98,7 @@ class Sequences:
     max_length: int
     """Length of the longest sequence; a Python number, so that nobody waits for the device."""
     bias: Tensor | None = None
-    """Added to the scores of query i and key j of every sequence, (heads, max_length, max_length)."""
+    """Added to scores by distance from query to key, from 1 - max_length to max_length - 1, (heads, distances)."""
     seeds: Seeds = field(default_factory=Seeds)
     """Where kernels that drop out take their random numbers from."""
 
@@ -101,6 +106,19 @@ class Sequences:
     def of(cls, batch: PackedBatch, *, bias: Tensor | None = None) -> Sequences:
         """Take the sequences of a batch."""
         return cls(starts=batch.starts, tokens=batch.tokens, max_length=batch.max_length, bias=bias)
+
+    @property
+    def are_short(self) -> bool:
+        """Whether blocks for long sequences would be mostly empty."""
+        return self.tokens <= SHORT * (len(self.starts) - 1)
+
+    @cached_property
+    def scores(self) -> Tensor | None:
+        """The bias of query i and key j, (heads, max_length, max_length); padded attention alone asks for it."""
+        if self.bias is None:
+            return None
+        # Windows of `max_length` distances: the first is the last query's, so the order is turned around.
+        return self.bias.unfold(1, self.max_length, 1).flip(1)
 
     @cached_property
     def padding(self) -> Padding:
@@ -121,7 +139,7 @@ class Sequences:
         slot = torch.arange(length, device=starts.device)
         lengths = lengths[:, None]
         tokens = starts[:, None] + slot.minimum(lengths - 1)
-        mask = None if self.bias is None else self.bias.detach()[None, :, :length, :length]
+        mask = None if self.scores is None else self.scores.detach()[None, :, :length, :length]
         if not full:
             # A sequence of length 0 keeps one key: scores that are all -inf would give NaN.
             closed = (slot >= lengths.clamp(min=1))[:, None, None]
@@ -129,34 +147,46 @@ class Sequences:
         return Group(tokens.clamp(0, self.tokens - 1), slot >= lengths, mask)
 
 
-def attend(query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0) -> Tensor:
+def attend(
+    query_key_value: Tensor, sequences: Sequences, *, dropout: float = 0.0, scale: float | None = None
+) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
-    Two back ends with one result: variable-length flash attention on CUDA in half precision, and everywhere
-    else, or with a bias, padding for the attention alone.
+    Three back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
+    and torch's variable-length flash attention for long ones; everywhere else padding for the attention alone.
 
     Args:
         query_key_value: (tokens, 3, heads, width).
         sequences: Where the sequences lie.
         dropout: Share of the attention probabilities set to zero; 0 outside of training.
+        scale: Of the scores; width ** -0.5 unless given, as for heads that zeros fill up.
 
     Returns:
         (tokens, heads, width).
     """
+    scale = query_key_value.shape[-1] ** -0.5 if scale is None else scale
+    if (sequences.bias is not None or sequences.are_short) and _kernel_takes(query_key_value):
+        return _attend_kernel(query_key_value, sequences, dropout, scale)
     if sequences.bias is None and _flash_takes(query_key_value):
-        return _attend_flash(query_key_value, sequences, dropout)
-    with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
-        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.bias, sequences.padding, dropout)  # type: ignore[no-untyped-call]
-    return mixed
+        return _attend_flash(query_key_value, sequences, dropout, scale)
+    return _attend_padded(query_key_value, sequences, dropout, scale)
 
 
 def _flash_takes(query_key_value: Tensor) -> bool:
+    return _is_half_on_gpu(query_key_value) and query_key_value.shape[-1] <= FLASH_WIDTH_LIMIT
+
+
+def _kernel_takes(query_key_value: Tensor) -> bool:
     return (
-        query_key_value.is_cuda
-        and query_key_value.dtype in (torch.bfloat16, torch.float16)
-        and query_key_value.shape[-1] <= FLASH_WIDTH_LIMIT
-        and _has_flash(query_key_value.device)
+        _is_half_on_gpu(query_key_value)
+        and query_key_value.shape[-1] <= KERNEL_WIDTH_LIMIT
+        and 0 < query_key_value.numel() < 2**31  # its places are 32-bit numbers
+        and has_triton()
     )
+
+
+def _is_half_on_gpu(values: Tensor) -> bool:
+    return values.is_cuda and values.dtype in (torch.bfloat16, torch.float16) and _has_flash(values.device)
 
 
 @lru_cache
@@ -164,9 +194,8 @@ def _has_flash(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float) -> Tensor:
+def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
     width = query_key_value.shape[-1]
-    scale = width**-0.5  # of the true width: the zeros that fill it up add nothing to a score
     fill = -width % FLASH_WIDTH_STEP
     query, key, value = (F.pad(query_key_value, (0, fill)) if fill else query_key_value).unbind(1)
     starts, longest = sequences.starts, sequences.max_length
@@ -183,6 +212,21 @@ def _attend_flash(query_key_value: Tensor, sequences: Sequences, dropout: float)
     return mixed[..., :width]
 
 
+def _attend_kernel(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
+    # Imported here: it needs Triton, which comes with torch for CUDA only.
+    from palbert.model.kernels import attention as kernel
+
+    seed = sequences.seeds.next(query_key_value.device) if dropout > 0 else None
+    starts, longest, bias = sequences.starts, sequences.max_length, sequences.bias
+    return kernel.attend(query_key_value, starts, longest, bias=bias, probability=dropout, seed=seed, scale=scale)
+
+
+def _attend_padded(query_key_value: Tensor, sequences: Sequences, dropout: float, scale: float) -> Tensor:
+    with torch.autocast(query_key_value.device.type, enabled=False):  # it would mix the formats of in-place products
+        mixed: Tensor = _PaddedAttention.apply(query_key_value, sequences.scores, sequences.padding, dropout, scale)  # type: ignore[no-untyped-call]
+    return mixed
+
+
 class _PaddedAttention(torch.autograd.Function):
     """Attention group by group, with the gradient by hand.
 
@@ -191,11 +235,13 @@ class _PaddedAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, query_key_value: Tensor, bias: Tensor | None, padding: Padding, probability: float) -> Tensor:
+    def forward(
+        ctx: Any, query_key_value: Tensor, bias: Tensor | None, padding: Padding, probability: float, scale: float
+    ) -> Tensor:
         tokens, _, heads, width = query_key_value.shape
         rows = padding.rows(heads)
         inputs = query_key_value.reshape(-1, width).index_select(0, rows.take).view(3, -1, width)
-        inputs[0].mul_(width**-0.5)
+        inputs[0].mul_(scale)
         mixed = torch.empty_like(inputs[0])
         saved = []
         parts = _by_group(padding, heads, inputs, mixed)
@@ -209,7 +255,8 @@ class _PaddedAttention(torch.autograd.Function):
             if any(ctx.needs_input_grad):
                 saved += [weights, noise]
         ctx.save_for_backward(inputs, *saved)
-        ctx.padding, ctx.shape, ctx.bias = padding, query_key_value.shape, None if bias is None else bias.shape
+        ctx.padding, ctx.scale, ctx.shape = padding, scale, query_key_value.shape
+        ctx.bias = None if bias is None else bias.shape
         return mixed.index_select(0, rows.put).view(tokens, heads, width)
 
     @staticmethod
@@ -234,9 +281,9 @@ class _PaddedAttention(torch.autograd.Function):
             if to_bias is not None:
                 length = to_scores.shape[-1]
                 to_bias[:, :length, :length] += to_scores.view(-1, heads, length, length).sum(0)
-        to_inputs[0].mul_(width**-0.5)
+        to_inputs[0].mul_(ctx.scale)
         to_inputs = to_inputs.view(-1, width).index_select(0, rows.put_all)
-        return to_inputs.view(ctx.shape), to_bias, None, None
+        return to_inputs.view(ctx.shape), to_bias, None, None, None
 
 
 def _by_group(padding: Padding, heads: int, *rows: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -53,10 +53,19 @@ class Seeds:
         self.numbers = torch.empty(0, dtype=torch.int64)
         self.used = 0
 
+    @property
+    def place(self) -> tuple[Tensor, int]:
+        """Where the next seed is taken from; set back, the same seeds come again."""
+        return self.numbers, self.used
+
+    @place.setter
+    def place(self, place: tuple[Tensor, int]) -> None:
+        self.numbers, self.used = place
+
     def next(self, device: torch.device) -> Seed:
         """Return a seed that no other kernel of this pass has."""
         if self.used == len(self.numbers) or self.numbers.device != device:
-            self.numbers, self.used = torch.randint(2**63 - 1, (self.block,), device=device), 0
+            self.numbers, self.used = torch.randint(2**62, (self.block,), device=device), 0
         self.used += 1
         return Seed(self.numbers, self.used - 1)
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
 from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
-from palbert.model.dropout import KEEP, Dropout
+from palbert.model.dropout import KEEP, Dropout, Seeds
 from palbert.model.linear import Linear, half_copies
 from palbert.model.lookup import embed, look_up
 from palbert.model.norm import layer_norm
 from palbert.model.residual import add_and_norm
-from palbert.model.split import passing
+from palbert.model.split import passing, shares, sharing
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -132,12 +133,12 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return the layer's output, (tokens, hidden)."""
-        # Adapters see what dropout has left; without them dropout can wait for the sum, and share its kernel.
+        # Adapters of a block's output see what dropout has left; else it can wait for the sum, and share its kernel.
         early, late = (self.dropout, KEEP) if branches.adds else (KEEP, self.dropout)
         attended = branches.after_attention(early(self.attention(hidden, sequences, branches)))
         middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
         fed = branches.after_feed_forward(early(self.output(self.activation(self.intermediate(middle)))))
-        return add_and_norm(middle, branches.beside(fed, hidden), self.norm, late, sequences.seeds)
+        return add_and_norm(branches.beside(middle, hidden), fed, self.norm, late, sequences.seeds)
 
     def attention(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
         """Return what the tokens of a sequence tell each other, (tokens, hidden)."""
@@ -160,6 +161,8 @@ class Encoder(nn.Module):
         buckets = config.relative_buckets
         self.relative = _table(buckets, config.heads) if buckets else None
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if config.pooler else None
+        self.through: Through = keep
+        self.dropped: float | None = None
         self.apply(self._initialise)
 
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: NoBranches = PLAIN) -> Tensor:
@@ -182,7 +185,7 @@ class Encoder(nn.Module):
             words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
             hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
             for number, layer in enumerate(self.layers):
-                hidden = layer(hidden, sequences, branches.at(number))
+                hidden = self.through(self, layer, hidden, sequences, branches.at(number))
         return hidden
 
     def word_embeddings(self, ids: Tensor) -> Tensor:
@@ -196,14 +199,16 @@ class Encoder(nn.Module):
             *((module, "probability") for module in self.modules() if isinstance(module, Dropout)),
             *((layer, "attention_dropout") for layer in self.layers),
         ]
-        former = [getattr(module, name) for module, name in places]
+        former, outer = [getattr(module, name) for module, name in places], self.dropped
         try:
             for module, name in places:
                 setattr(module, name, probability)
+            self.dropped = probability
             yield
         finally:
             for (module, name), value in zip(places, former, strict=True):
                 setattr(module, name, value)
+            self.dropped = outer
 
     def sequences(self, batch: PackedBatch) -> Sequences:
         """Return where the sequences of a batch lie, and how their distances bias the attention scores."""
@@ -230,12 +235,11 @@ class Encoder(nn.Module):
         return torch.tanh(self.pooler(first))
 
     def _bias(self, length: int) -> Tensor:
-        """Return the bias of query i and key j, which depends on j - i alone, (heads, length, length)."""
+        """Return the bias of the distances 1 - length to length - 1 from query to key, (heads, 2 × length - 1)."""
         assert self.relative is not None
         distances = torch.arange(1 - length, length, device=self.relative.weight.device)
-        by_distance = self.relative(_buckets(distances, self.config.relative_buckets))  # (2 length - 1, heads)
-        # Windows of `length` distances: the first is the last query's, so the order is turned around.
-        return by_distance.t().unfold(1, length, 1).flip(1)  # type: ignore[no-any-return]
+        by_distance: Tensor = self.relative(_buckets(distances, self.config.relative_buckets))
+        return by_distance.t().contiguous()
 
     def _initialise(self, module: nn.Module) -> None:
         # On the meta device there is nothing to fill in, and torch would load its compiler to do so.
@@ -243,6 +247,50 @@ class Encoder(nn.Module):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
+
+
+Through = Callable[[Encoder, nn.Module, Tensor, Sequences, NoBranches], Tensor]
+"""How a pass goes through a layer."""
+
+
+def keep(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches) -> Tensor:
+    """Run a layer, and keep what its gradient needs."""
+    output: Tensor = layer(hidden, sequences, branches)
+    return output
+
+
+def recompute(encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches) -> Tensor:
+    """Run a layer and keep its input alone; the backward pass runs it once more, with the same random numbers.
+
+    Chen et al. 2016, arXiv:1604.06174, with every layer as a segment.
+    """
+    if not torch.is_grad_enabled():
+        return keep(encoder, layer, hidden, sequences, branches)
+    once_more = _OnceMore(encoder, layer, [sequences.seeds, *branches.seeds])
+    output: Tensor = checkpoint(
+        layer, hidden, sequences, branches, use_reentrant=False, context_fn=lambda: (nullcontext(), once_more)
+    )
+    return output
+
+
+class _OnceMore(AbstractContextManager[None]):
+    """What held for a time when a layer was run; the backward pass, or several, come when it is over."""
+
+    def __init__(self, encoder: Encoder, layer: nn.Module, seeds: Sequence[Seeds]) -> None:
+        self.encoder, self.layer, self.shares = encoder, layer, shares()
+        self.dropped, self.places = encoder.dropped, [(each, each.place) for each in seeds]
+
+    def __enter__(self) -> None:
+        for seeds, place in self.places:
+            seeds.place = place
+        self.contexts = ExitStack()
+        self.contexts.enter_context(sharing(self.shares))
+        self.contexts.enter_context(half_copies(self.layer))
+        if self.dropped is not None:
+            self.contexts.enter_context(self.encoder.dropping(self.dropped))
+
+    def __exit__(self, *_: object) -> None:
+        self.contexts.close()
 
 
 def _table(rows: int, width: int) -> nn.Embedding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -72,14 +73,55 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         input, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        to_input = gradient @ weight if needs_input else None
         if ctx.shares is not None:
             if needs_weight and ctx.shares.wanted:
                 ctx.shares.add_products(ctx.parameters[0], gradient, input)
             if needs_bias and ctx.shares.wanted:
                 ctx.shares.add_sums(ctx.parameters[1], gradient)
-            return to_input, None, None, None, None, None
-        to_weight = product(gradient.t(), input) if needs_weight else None
-        # For the bias, a product with ones takes half the time of a sum over rows.
-        to_bias = product(gradient.new_ones(1, len(gradient)), gradient)[0] if needs_bias else None
-        return to_input, to_weight, to_bias, None, None, None
+            return gradient @ weight if needs_input else None, None, None, None, None, None
+        to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
+        to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
+        main, side = _streams(gradient)
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            if to_weight is not None:
+                product(gradient.t(), input, out=to_weight)
+            if to_bias is not None:  # a product with ones takes half the time of a sum over rows
+                product(_ones(gradient), gradient, out=to_bias)
+        to_input = gradient @ weight if needs_input else None
+        main.wait_stream(side)
+        return to_input, to_weight, None if to_bias is None else to_bias[0], None, None, None
+
+
+_kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+
+def _ones(like: Tensor) -> Tensor:
+    """Return a row of ones, one for each row of a matrix; the longest so far is kept, so that none is filled anew."""
+    key, count = (like.device, like.dtype), len(like)
+    ones = _kept_ones.get(key)
+    if ones is None or ones.shape[1] < count:
+        ones = like.new_ones(1, 1 << count.bit_length())
+        if not torch.cuda.is_current_stream_capturing():  # what a graph fills is the graph's own
+            _kept_ones[key] = ones
+    return ones[:, :count]
+
+
+FEW = 1024
+"""With fewer rows than this, one product does not fill the device."""
+
+
+def _streams(like: Tensor) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+    """Return the present stream, and the one for what may run beside it: itself, unless a graph with few rows is made.
+
+    Outside of graphs, switching streams takes longer than it saves.
+    """
+    main = torch.cuda.current_stream(like.device)
+    if len(like) >= FEW or not torch.cuda.is_current_stream_capturing():
+        return main, main
+    return main, _side_stream(like.device)
+
+
+@lru_cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor, nn
 
 from palbert.model.dropout import Dropout, Seeds
+from palbert.model.kernels import has_triton
 from palbert.model.norm import layer_norm
 
 FORMATS = (torch.bfloat16, torch.float16, torch.float32)
@@ -53,9 +51,3 @@ def _kernel_takes(residual: Tensor, update: Tensor) -> bool:
         and update.shape[1] <= WIDTH_LIMIT
         and has_triton()
     )
-
-
-@lru_cache
-def has_triton() -> bool:
-    """Say whether Triton is installed."""
-    return find_spec("triton") is not None

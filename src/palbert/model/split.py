@@ -247,7 +247,14 @@ _present: ContextVar[Shares | None] = ContextVar("_present", default=None)
 def passing(batch: PackedBatch) -> Iterator[None]:
     """Begin a pass over a batch, for the functions that ask for `shares`."""
     split = _active.get() if torch.is_grad_enabled() else None
-    token = _present.set(None if split is None else Shares(split, batch))
+    with sharing(None if split is None else Shares(split, batch)):
+        yield
+
+
+@contextmanager
+def sharing(shares: Shares | None) -> Iterator[None]:
+    """Go on with a pass that began before."""
+    token = _present.set(shares)
     try:
         yield
     finally:

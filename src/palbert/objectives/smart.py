@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
@@ -75,12 +76,14 @@ class SMART(Term):
         delta = self.noise(words)
         for _ in range(self.steps):
             delta.requires_grad_()
-            found = model(batch, embeddings=words + delta)
-            distances = [
-                divergence(found[task], outputs[task].detach(), target=self.goals[task].target) for task in batch.parts
-            ]
-            with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
-                [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
+            with held_fixed(model):  # nothing is computed for gradients of the weights
+                found = model(batch, embeddings=words + delta)
+                distances = [
+                    divergence(found[task], outputs[task].detach(), target=self.goals[task].target)
+                    for task in batch.parts
+                ]
+                with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
+                    [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
             length = self.length(gradient, batch).clamp(min=torch.finfo(gradient.dtype).tiny)
             delta = self.project(delta.detach() + self.eta * gradient / length, batch)
         return delta
@@ -105,3 +108,16 @@ class SMART(Term):
             squares = values.square().sum(1)
             of_sequence = torch.segment_reduce(squares, "sum", lengths=lengths, unsafe=True).sqrt()
         return of_sequence.repeat_interleave(lengths, output_size=batch.tokens)[:, None]
+
+
+@contextmanager
+def held_fixed(model: nn.Module) -> Iterator[None]:
+    """Let passes through a model take its weights as constants."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        for parameter in trained:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)

@@ -77,6 +77,8 @@ class EncoderSection(Value):
     """Dropout on attention probabilities; the checkpoint's own unless given."""
     mixout: float = Field(default=0.0, ge=0, lt=1)
     """Share of the linear layers' inputs whose weights a training pass takes as pretrained; 0 is off."""
+    recompute: bool = False
+    """Keep the input of each layer alone and run the layer once more in the backward pass, to save memory."""
 
     @model_validator(mode="before")
     @classmethod

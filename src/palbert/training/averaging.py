@@ -45,6 +45,7 @@ class _Averaged(NoAverage):
     def __init__(self, model: nn.Module, formula: Callable[..., None]) -> None:
         super().__init__(model)
         self.average = AveragedModel(model, multi_avg_fn=formula)
+        self.average.n_averaged = self.average.n_averaged.cpu()  # read in every step: on the host nobody waits for it
 
     @property
     def model(self) -> nn.Module:

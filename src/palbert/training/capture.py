@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
+from palbert.runtime.graphs import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ Losses = dict[str, Tensor]
 class Gathered:
     """What the first part of a step finds; all of it on the device."""
 
-    losses: Losses = field(default_factory=dict)
+    losses: Losses
     """Each set's loss."""
     question: Any = None
     """What the host has to decide before the weights can move; None if nothing."""
@@ -75,8 +76,8 @@ class _Captured:
     """A kind of step: its inputs, its graphs, and where its losses come out."""
 
     batches: list[PackedBatch]
-    graphs: list[torch.cuda.CUDAGraph] = field(default_factory=list)
-    gathered: Gathered = field(default_factory=Gathered)
+    graphs: list[torch.cuda.CUDAGraph]
+    gathered: Gathered
 
     def losses(self) -> Losses:
         """Return the losses of this time; the next replay writes over its own."""
@@ -98,8 +99,7 @@ class Graphs(Eager):
         self.obstacle = ""
         self.replayed = self.computed = 0
         self.seconds = 0.0
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._pool = torch.cuda.graph_pool_handle()
+        self._recorder = Recorder(device)
 
     def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         """Do a step; return each set's loss."""
@@ -120,17 +120,13 @@ class Graphs(Eager):
         if self.obstacle or self._count() >= MOST_GRAPHS:
             return super().__call__(update, batches)
         self.kinds[kind] = None
-        current = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
-            losses = self._watched(update, [batch.to(self.device) for batch in batches])
-        current.wait_stream(self._stream)
-        return losses
+        return self._recorder.aside(lambda: self._watched(update, [batch.to(self.device) for batch in batches]))
 
     def _watched(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         """Compute a step, and note what in it makes the host wait."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 gathered = update.gather(batches)
@@ -150,16 +146,18 @@ class Graphs(Eager):
 
     def _capture(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         start = time.perf_counter()
-        captured = _Captured([batch.to(self.device) for batch in batches])
+        static = [batch.to(self.device) for batch in batches]
         generator = torch.cuda.get_rng_state(self.device)
         torch.cuda.synchronize(self.device)
         try:
-            captured.gathered = self._record(captured, lambda: self._first(update, captured.batches))
-            captured.graphs[0].replay()
-            if captured.gathered.question is not None:
-                update.decide(captured.gathered)
-                self._record(captured, lambda: update.move(captured.gathered))
-                captured.graphs[1].replay()
+            first, gathered = self._recorder.record(lambda: self._first(update, static))
+            captured = _Captured(static, [first], gathered)
+            first.replay()
+            if gathered.question is not None:
+                update.decide(gathered)
+                second, _ = self._recorder.record(lambda: update.move(gathered))
+                captured.graphs.append(second)
+                second.replay()
         except RuntimeError as error:
             torch.cuda.synchronize(self.device)
             torch.cuda.set_rng_state(generator, self.device)
@@ -176,20 +174,6 @@ class Graphs(Eager):
         if gathered.question is None:
             update.move(gathered)
         return gathered
-
-    def _record(self, captured: _Captured, work: Callable[[], Any]) -> Any:
-        graph = torch.cuda.CUDAGraph()
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._stream):
-            # Only this thread's calls count: another one makes the next batches meanwhile.
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                found = work()
-            finally:
-                graph.capture_end()
-        torch.cuda.current_stream(self.device).wait_stream(self._stream)
-        captured.graphs.append(graph)
-        return found
 
     def _replay(self, known: _Captured, update: Update) -> None:
         known.graphs[0].replay()

@@ -125,19 +125,19 @@ class Feed:
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
                     pieces[place].append(self._portion(name, part, counted * len(part) / len(rows)))
-        packed = [collate(self._filled(piece), self.template) for piece in pieces if piece]
+        packed = [collate(piece, self.template) for piece in self._filled([piece for piece in pieces if piece])]
         # From pinned memory, copies go on while the host does.
         return [batch.pinned() for batch in packed] if self.device.type == "cuda" else packed
 
-    def _filled(self, portions: list[Portion]) -> list[Portion]:
-        """Fill all parts of a batch up to one level, so that levels, not combinations of them, make its shapes."""
+    def _filled(self, pieces: list[list[Portion]]) -> list[list[Portion]]:
+        """Fill all parts of a step up to one level, so that levels, not combinations of them, make its shapes."""
         if not self.buckets:
-            return portions
-        levels = [self.buckets[portion.name].level(portion.rows) for portion in portions]
-        if None in levels:  # an unusual batch stays as it is
-            return portions
+            return pieces
+        levels = [self.buckets[portion.name].level(portion.rows) for piece in pieces for portion in piece]
+        if None in levels:  # an unusual step stays as it is
+            return pieces
         level = max(level for level in levels if level is not None)
-        return [replace(portion, filling=self._filling(portion, level)) for portion in portions]
+        return [[replace(portion, filling=self._filling(portion, level)) for portion in piece] for piece in pieces]
 
     def _filling(self, portion: Portion, level: int) -> Filling:
         assert self.buckets

@@ -13,6 +13,7 @@ from palbert import __version__
 from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DeviceError, RunFolderError, TrainingError
+from palbert.model.encoder import recompute
 from palbert.model.masked import load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files, resolve_encoder
 from palbert.recipe.load import dump_recipe, load_recipe, with_texts
@@ -107,6 +108,8 @@ class _Pretraining:
         model = load_masked(
             self.source, dropout=recipe.encoder.dropout, attention_dropout=recipe.encoder.attention_dropout
         )
+        if recipe.encoder.recompute:
+            model.encoder.through = recompute
         self.model = model.to(self.machine.device)
         check_pretraining(self.section, self.tokenizer, self.model.encoder.config)
         self.train, held_out, files = load_corpus(recipe, self.section, self.tokenizer)

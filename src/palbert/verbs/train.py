@@ -177,8 +177,11 @@ class _Run:
         while True:
             self.trainer.hooks = hooks
             with stop_on_interrupt(self.trainer):
-                if not self.trainer.fit():
-                    return False
+                finished = self.trainer.fit()
+            if summary := self.trainer.execution.summary():
+                log.info("%s", summary)
+            if not finished:
+                return False
             position = self.trainer.position
             if position.epoch > self.sampler.epochs:
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
 from palbert.errors import RecipeError
-from palbert.model.adapters import ADAPTERS, PAL, Adapter, Branches, Houlsby, LoRA, LowRank
+from palbert.model.adapters import ADAPTERS, PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
+from palbert.model.adapters.groups import GROUPED, STEP, Groups
+from palbert.model.attention import attend
 from palbert.model.encoder import Encoder, EncoderConfig
 
 SIZE, LAYERS = 24, 2
@@ -109,6 +112,112 @@ def test_tasks_in_one_batch_are_as_each_task_alone(name: str, encoder: Encoder) 
     plain = encoder(alone(batch, "plain"))
     torch.testing.assert_close(together[batch.parts["plain"].tokens], plain, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(together[batch.parts["a"].tokens], encoder(alone(batch, "a")), atol=1e-3)
+
+
+def outcome(encoder: Encoder, adapters: dict[str, Adapter], batches: list[PackedBatch]) -> dict[str, Tensor]:
+    """Encode batches; return the last states by task, and the gradients of a random function of them by name."""
+    modules = nn.ModuleDict({"encoder": encoder, **adapters})
+    modules.zero_grad()
+    found = {}
+    for batch in batches:
+        hidden = encoder(batch, branches=Branches(adapters, batch))
+        for task, part in batch.parts.items():
+            found[task] = hidden[part.tokens]
+            noise = torch.Generator().manual_seed(ord(task[0]))
+            (torch.randn(found[task].shape, generator=noise) * found[task]).sum().backward(retain_graph=True)
+    return found | {name: each.grad for name, each in modules.named_parameters() if each.grad is not None}
+
+
+def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            found[name], value, rtol=1e-5, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@pytest.mark.parametrize("with_adapter", ["a", "ab", "bc", "ac", "abc"])
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_values_and_gradients_of_a_mixed_batch_are_those_of_its_tasks(
+    name: str, with_adapter: str, encoder: Encoder
+) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    adapters = {task: filled(new(name)) for task in with_adapter}
+    expected = outcome(encoder, adapters, [alone(batch, task) for task in batch.parts])
+    assert_same(outcome(encoder, adapters, [batch]), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"shared_projections": False}, {"size": 15, "heads": 5}])
+def test_pals_may_differ_in_shape_or_be_one(options: dict[str, Any], encoder: Encoder) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    shared = filled(new("pal", **options))
+    for adapters in ({"a": shared, "b": shared, "c": shared}, {"a": shared, "b": filled(new("pal")), "c": shared}):
+        expected = outcome(encoder, adapters, [alone(batch, task) for task in batch.parts])
+        assert_same(outcome(encoder, adapters, [batch]), expected)
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_sequences_that_fill_a_part_up_leave_the_others_alone(name: str, encoder: Encoder) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    part = batch.parts["a"]
+    parts = {**batch.parts, "a": replace(part, sequences=slice(0, 1), filling=1)}  # the second one only fills
+    adapters = {task: filled(new(name)) for task in "abc"}
+    expected = encoder(batch, branches=Branches(adapters, batch))
+    torch.testing.assert_close(encoder(batch, branches=Branches(adapters, replace(batch, parts=parts))), expected)
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_zeros_that_fill_weights_up_change_nothing(
+    name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    adapters = {task: filled(new(name)) for task in "ab"}
+    expected = outcome(encoder, adapters, [batch])
+    monkeypatch.setattr(Groups, "aligned", lambda self, width: width + -width % STEP)
+    assert_same(outcome(encoder, adapters, [batch]), expected)
+
+
+def test_the_pals_of_a_batch_attend_once_a_layer(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(pal, "attend", lambda *values, **options: calls.append(1) or attend(*values, **options))
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    encoder(batch, branches=Branches({task: new("pal") for task in "abc"}, batch))
+    assert len(calls) == LAYERS
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_dropout_waits_for_the_sum_unless_an_adapter_reads_a_blocks_output(name: str) -> None:
+    batch = pack({"a": [5]})
+    assert Branches({"a": new(name)}, batch).adds == (name == "houlsby")
+
+
+@pytest.mark.parametrize("with_adapter", ["bc", "abc"])
+@pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
+def test_grouped_products_are_those_of_the_slices(
+    name: str, with_adapter: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
+    adapters = {task: filled(new(name)) for task in with_adapter}
+    expected = outcome(encoder, adapters, [batch])
+    # torch has them on the CPU too, of aligned widths.
+    monkeypatch.setattr(Groups, "aligned", lambda self, width: width + -width % STEP)
+    monkeypatch.setattr(groups, "_has_kernel", lambda values, weights: True)
+    assert_same(outcome(encoder, adapters, [batch]), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
+def test_grouped_products_in_half_precision_are_those_of_the_slices(
+    name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]}).to("cuda")
+    adapters = {task: filled(new(name)).cuda() for task in "abc"}
+    found = []
+    for kinds in (GROUPED, ()):
+        monkeypatch.setattr(groups, "GROUPED", kinds)
+        with torch.autocast("cuda", torch.bfloat16):
+            found.append(encoder.cuda()(batch, branches=Branches(adapters, batch)).float())
+    torch.testing.assert_close(*found, rtol=0.05, atol=0.05)
 
 
 def plain_layer(layer: Any, hidden: Tensor, *, attention: Tensor | None = None, fed: Any = None) -> Tensor:
@@ -217,5 +326,7 @@ def test_lora_without_targets_is_refused() -> None:
 def test_lora_leaves_the_projection_in_autocasts_format(targets: tuple[str, ...]) -> None:
     # In float32, attention would have to do without flash attention.
     adapter, hidden = LoRA(SIZE, layers=1, targets=targets).cuda(), torch.randn(5, SIZE, device="cuda")
+    batch = pack({"a": [5]}).to("cuda")
     with torch.autocast("cuda", torch.bfloat16):
-        assert adapter.query_key_value(0, hidden).dtype == torch.bfloat16
+        total = torch.zeros(5, 3 * SIZE, device="cuda", dtype=torch.bfloat16)
+        assert Branches({"a": adapter}, batch).query_key_value(total, hidden).dtype == torch.bfloat16

@@ -44,7 +44,7 @@ def one_by_one(query_key_value: Tensor, sequences: Sequences) -> Tensor:
     mixed = []
     for begin, end in pairwise(sequences.starts.tolist()):
         query, key, value = query_key_value[begin:end].permute(1, 2, 0, 3)  # each (heads, length, width)
-        bias = None if sequences.bias is None else sequences.bias[:, : end - begin, : end - begin]
+        bias = None if sequences.scores is None else sequences.scores[:, : end - begin, : end - begin]
         if end > begin:
             mixed.append(F.scaled_dot_product_attention(query, key, value, attn_mask=bias).transpose(0, 1))
     return torch.cat(mixed)
@@ -65,7 +65,7 @@ def seed() -> None:
 def test_packed_attention_equals_attention_of_each_sequence_alone(
     lengths: list[int], biased: bool, layout: str
 ) -> None:
-    bias = torch.randn(2, max(lengths), max(lengths), dtype=torch.float64, requires_grad=True) if biased else None
+    bias = torch.randn(2, 2 * max(lengths) - 1, dtype=torch.float64, requires_grad=True) if biased else None
     sequences = sequences_of(lengths, bias=bias)
     sequences = sequences if layout == "grouped" else as_on_a_gpu(sequences)
     inputs = random_input(sequences)
@@ -80,7 +80,7 @@ def test_packed_attention_equals_attention_of_each_sequence_alone(
 
 @pytest.mark.parametrize("probability", [0.0, 0.4])
 def test_the_gradient_by_hand_is_the_gradient(probability: float) -> None:
-    bias = torch.randn(2, 5, 5, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(2, 9, dtype=torch.float64, requires_grad=True)
     sequences = sequences_of([5, 2, 1, 0])
     inputs = random_input(sequences, width=3)
 
@@ -89,6 +89,17 @@ def test_the_gradient_by_hand_is_the_gradient(probability: float) -> None:
         return attend(values, replace(sequences, bias=scores), dropout=probability)
 
     assert torch.autograd.gradcheck(run, (inputs, bias))
+
+
+def test_zeros_that_fill_heads_up_change_nothing_at_the_scale_of_the_true_width() -> None:
+    sequences = sequences_of([5, 3, 9])
+    inputs = random_input(sequences)
+    expected = attend(inputs, sequences)
+    mixed = attend(F.pad(inputs, (0, 3)), sequences, scale=5**-0.5)
+    torch.testing.assert_close(mixed, F.pad(expected, (0, 3)))
+    gradient = torch.randn_like(expected)
+    found, wanted = (torch.autograd.grad(each, inputs, gradient) for each in (mixed[..., :5], expected))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_a_graph_that_is_kept_gives_the_same_gradient_twice() -> None:
@@ -211,7 +222,7 @@ def test_flash_dropout_has_the_gradient_of_the_draw_it_made() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("biased", [False, True])
 def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool) -> None:
-    bias = torch.randn(4, 30, 30, device="cuda", dtype=dtype, requires_grad=True) if biased else None
+    bias = torch.randn(4, 59, device="cuda", dtype=dtype, requires_grad=True) if biased else None
     sequences = sequences_of([5, 9, 30, 0], bias=bias, device="cuda")
     inputs = torch.randn(sequences.tokens, 3, 4, 17, device="cuda", dtype=dtype, requires_grad=True)
     attend(inputs, replace(sequences)).sum().backward()  # first calls load kernels

@@ -214,14 +214,15 @@ def test_relative_buckets_are_those_of_the_paper() -> None:
     assert torch.equal(_buckets(distances, 32), expected)
 
 
-def test_the_relative_bias_depends_on_the_distance_alone() -> None:
-    encoder = encoder_of(relative_buckets=32)
-    bias: Tensor = encoder._bias(9)
+def test_the_relative_bias_is_that_of_each_distance() -> None:
+    encoder, batch = encoder_of(relative_buckets=32), pack([9, 2])
+    scores = encoder.sequences(batch).scores
     assert encoder.relative is not None
+    assert scores is not None
     for query in range(9):
         for key in range(9):
             row = encoder.relative.weight[buckets_by_definition(key - query)]
-            assert torch.equal(bias[:, query, key], row)
+            assert torch.equal(scores[:, query, key], row)
 
 
 @pytest.mark.parametrize(("relative_buckets", "pooler"), [(0, False), (0, True), (32, False), (32, True)])

@@ -102,7 +102,7 @@ def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(change: d
         ({"optimizer": {"learning_rate": -1e-5}}, "optimizer.learning_rate", "-1e-05"),
         ({"encoder": {"dropout": 1.0}}, "encoder.dropout", "1.0"),
         ({"run": {"device": "gpu"}}, "run.device", "'gpu'"),
-        ({"run": {"precision": "fp16"}}, "run.precision", "'fp16'"),
+        ({"run": {"precision": "fp8"}}, "run.precision", "'fp8'"),
         ({"overall": "median"}, "overall", "'median'"),
         ({"tasks": {"sst": {"max_length": 1}}}, "tasks.sst.max_length", "1"),
         ({"tasks": {"sst": {"labels": 4}}}, "tasks.sst.labels", "4"),

@@ -183,8 +183,8 @@ CASES = {
         ["The device is to be 'cuda'", 'Set run.device = "cpu"'], settings={"run": {"device": "cuda"}}
     ),
     "an unknown device": Case(["{here}/mine.toml: run.device:", "found 'gpu'"], settings={"run": {"device": "gpu"}}),
-    "bf16 on a CPU": Case(["run.precision is 'bf16'", 'Set run.precision = "fp32"'],
-                          settings={"run": {"device": "cpu", "precision": "bf16"}}),
+    "fp16 on a CPU": Case(["run.precision is 'fp16'", 'Set run.precision = "fp32"'],
+                          settings={"run": {"device": "cpu", "precision": "fp16"}}),
     "--set without =": Case(
         ["--set training.epochs: expected key=value, such as training.epochs=5."],
         arguments=["--set", "training.epochs"],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.errors import RecipeError, did_you_mean
-from palbert.model.adapters.branches import Adapter
+from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.groups import Groups, stack
 
 PROJECTIONS = ("query", "key", "value")
 
@@ -44,6 +46,7 @@ class LoRA(Adapter):
                 hint = did_you_mean(target, PROJECTIONS)
                 raise RecipeError(f"LoRA cannot adapt '{target}'.", hint=hint)
         self.targets = [name in targets for name in PROJECTIONS]
+        self.hidden_size, self.rank = hidden_size, rank
         self.scale = alpha / rank
         self.dropout = nn.Dropout(dropout)
         adapted = sum(self.targets)
@@ -52,10 +55,39 @@ class LoRA(Adapter):
         for a in self.a:
             nn.init.kaiming_uniform_(a.flatten(0, 1), a=math.sqrt(5))
 
+    @property
+    def shape(self) -> Hashable:
+        """Width, rank, layers, targets and dropout: LoRAs that have these in common are computed together."""
+        rate = self.dropout.p if self.training else 0.0
+        return type(self), self.hidden_size, self.rank, len(self.a), tuple(self.targets), self.scale, rate
+
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> LoRAs:
+        """Compute several LoRAs at once."""
+        return LoRAs([adapter for adapter in adapters if isinstance(adapter, LoRA)], groups)
+
+
+class LoRAs(Terms):
+    """The LoRAs of one pass, one for each group of tokens; zeros fill their ranks up to an aligned one."""
+
+    def __init__(self, adapters: Sequence[LoRA], groups: Groups) -> None:
+        first = adapters[0]
+        hidden, rank, adapted = first.hidden_size, first.rank, sum(first.targets)
+        even = groups.aligned(rank)
+        self.groups, self.dropout = groups, first.dropout
+        a = stack([each.a for each in adapters], (adapted, rank, hidden), (adapted, even, hidden))
+        b = first.scale * stack([each.b for each in adapters], (adapted, hidden, rank), (adapted, hidden, even))
+        self.a = a.flatten(2, 3).unbind()
+        self.b = torch.cat(_blocks(b, first.targets), dim=2).unbind()
+
     def query_key_value(self, layer: int, hidden: Tensor) -> Tensor:
         """Return what is added to the fused projection, (tokens, 3 × hidden)."""
-        narrow = torch.einsum("th,prh->ptr", self.dropout(hidden), self.a[layer])
-        updates = self.scale * torch.einsum("ptr,phr->pth", narrow, self.b[layer])
-        # In the updates' format: under autocast, hidden's float32 would make the whole projection float32.
-        nothing, coming = torch.zeros_like(updates[0]), iter(updates)
-        return torch.cat([next(coming) if adapted else nothing for adapted in self.targets], dim=1)
+        narrow = self.groups.product(self.dropout(hidden), self.a[layer])  # (tokens, adapted × rank)
+        return self.groups.product(narrow, self.b[layer])
+
+
+def _blocks(b: Tensor, targets: Sequence[bool]) -> list[Tensor]:
+    """Return query's, key's and value's rows of one B for all: zero but for what reads the projection's own A."""
+    _, _, adapted, _, rank = b.shape
+    coming = (F.pad(own, (place * rank, (adapted - 1 - place) * rank)) for place, own in enumerate(b.unbind(2)))
+    nothing = b.new_zeros(*b.shape[:2], b.shape[3], adapted * rank)
+    return [next(coming) if target else nothing for target in targets]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from torch import Tensor, nn
 
-from palbert.model.adapters.branches import Adapter
+from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences
 
 
@@ -20,14 +23,33 @@ class LowRank(Adapter):
 
     def __init__(self, hidden_size: int, *, layers: int, size: int = 100, shared_projections: bool = False) -> None:
         super().__init__()
+        self.hidden_size, self.size, self.layers = hidden_size, size, layers
         projections = 1 if shared_projections else layers
         self.down = nn.ModuleList(nn.Linear(hidden_size, size, bias=False) for _ in range(projections))
         self.up = nn.ModuleList(nn.Linear(size, hidden_size, bias=False) for _ in range(projections))
         for weight in self.up.parameters():
             nn.init.zeros_(weight)
 
+    @property
+    def shape(self) -> Hashable:
+        """Width and layers: low-rank layers that have these in common are computed together."""
+        return type(self), self.hidden_size, self.size, self.layers, len(self.down)
+
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> LowRanks:
+        """Compute several at once."""
+        return LowRanks([adapter for adapter in adapters if isinstance(adapter, LowRank)], groups)
+
+
+class LowRanks(Terms):
+    """The low-rank layers of one pass, one for each group of tokens; zeros fill their rank up to an aligned one."""
+
+    def __init__(self, adapters: Sequence[LowRank], groups: Groups) -> None:
+        hidden, size, layers = adapters[0].hidden_size, adapters[0].size, adapters[0].layers
+        even = groups.aligned(size)
+        self.groups = groups
+        self.down = for_layers(stack([each.down for each in adapters], (size, hidden), (even, hidden)), layers)
+        self.up = for_layers(stack([each.up for each in adapters], (hidden, size), (hidden, even)), layers)
+
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return V_D · V_E · h, (tokens, hidden)."""
-        projection = layer % len(self.down)
-        wide: Tensor = self.up[projection](self.down[projection](hidden))
-        return wide
+        return self.groups.product(self.groups.product(hidden, self.down[layer]), self.up[layer])

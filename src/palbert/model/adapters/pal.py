@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from torch import Tensor, nn
 
 from palbert.errors import RecipeError
-from palbert.model.adapters.branches import Adapter
+from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences, attend
 
 
@@ -37,6 +40,7 @@ class PAL(Adapter):
         super().__init__()
         if size % heads:
             raise RecipeError(f"{heads} heads cannot share a PAL of size {size} evenly.")
+        self.hidden_size, self.size, self.layers = hidden_size, size, layers
         self.heads = heads
         self.dropout = dropout
         projections = 1 if shared_projections else layers
@@ -46,11 +50,48 @@ class PAL(Adapter):
         for weight in self.up.parameters():
             nn.init.zeros_(weight)
 
+    @property
+    def rate(self) -> float:
+        """The share of probabilities that is dropped now: 0 outside of training."""
+        return self.dropout if self.training else 0.0
+
+    @property
+    def shape(self) -> Hashable:
+        """Width, heads, layers and dropout: PALs that have these in common are computed together."""
+        projections = len(self.down)
+        return type(self), self.hidden_size, self.size, self.layers, projections, self.heads, self.rate
+
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> PALs:
+        """Compute several PALs at once."""
+        return PALs([adapter for adapter in adapters if isinstance(adapter, PAL)], groups)
+
+
+class PALs(Terms):
+    """The PALs of one pass, one for each group of tokens.
+
+    Zeros fill their weights up to widths that make quick products, so that no value of a token has to be filled up.
+    They add nothing to a score, and scores keep the scale of a head's own width.
+    """
+
+    def __init__(self, pals: Sequence[PAL], groups: Groups) -> None:
+        first = pals[0]
+        hidden, size, heads, layers = first.hidden_size, first.size, first.heads, first.layers
+        width = size // heads
+        even_size, even_width = groups.aligned(size), groups.aligned(width)
+        self.groups, self.heads, self.scale, self.dropout = groups, heads, width**-0.5, first.rate
+        # One for each layer, (groups, rows, columns).
+        down = stack([pal.down for pal in pals], (size, hidden), (even_size, hidden))
+        up = stack([pal.up for pal in pals], (hidden, heads, width), (hidden, heads, even_width)).flatten(3)
+        own = stack(
+            [pal.query_key_values for pal in pals], (3 * heads, width, size), (3 * heads, even_width, even_size)
+        )
+        self.down, self.up = for_layers(down, layers), for_layers(up, layers)
+        self.query_key_values = own.flatten(2, 3).unbind()
+
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return TS(h), (tokens, hidden)."""
-        projection = layer % len(self.down)  # 0 for all layers when they share
-        narrow = self.down[projection](hidden)  # V_E · h
-        fused = self.query_key_values[layer](narrow).unflatten(-1, (3, self.heads, -1))
-        mixed = attend(fused, sequences, dropout=self.dropout if self.training else 0.0)  # (tokens, heads, width)
-        wide: Tensor = self.up[projection](mixed.flatten(1))  # V_D · MH
-        return wide
+        narrow = self.groups.product(hidden, self.down[layer])  # V_E · h
+        fused = self.groups.product(narrow, self.query_key_values[layer])
+        fused = fused.view(len(hidden), 3, self.heads, -1)
+        mixed = attend(fused, sequences, dropout=self.dropout, scale=self.scale)  # (tokens, heads, width)
+        return self.groups.product(mixed.flatten(1), self.up[layer])  # V_D · MH

@@ -11,23 +11,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from palbert.model.dropout import Seed
+from palbert.model.kernels.noise import is_kept, threshold
 from palbert.model.split import shares
 
 ROWS = 4
 """Rows that a program works on at once, one for each of its warps."""
 PROGRAMS = 512
 """Programs of the backward kernel, at most; each leaves one row of partial sums for the norm's parameters."""
-ROUNDS = tl.constexpr(7)
-"""Rounds from which on Philox4x32 passes all tests of randomness (Salmon et al. 2011, "Parallel random numbers")."""
-
-
-@triton.jit
-def _is_kept(seed, rows, THRESHOLD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Say which values of some rows are kept; one draw of four numbers serves four columns."""
-    fourth = tl.arange(0, COLUMNS // 4)
-    a, b, c, d = tl.randint4x(seed, rows[:, None] * (COLUMNS // 4) + fourth[None, :], ROUNDS)
-    drawn = tl.reshape(tl.join(tl.join(a, b), tl.join(c, d)), [ROWS, COLUMNS])
-    return (drawn >> 1).to(tl.int32) >= THRESHOLD  # of 2³¹
 
 
 @triton.jit(do_not_specialize=["place", "tokens"])
@@ -42,7 +32,7 @@ def _forward(
     places = rows[:, None] * SIZE + columns[None, :]
     values = tl.load(update + places, mask=inside, other=0.0).to(tl.float32)
     if DROPS:
-        kept = _is_kept(tl.load(seeds + place), rows, THRESHOLD, ROWS, COLUMNS)
+        kept = is_kept(tl.load(seeds + place), rows * (COLUMNS // 4), THRESHOLD, ROWS, COLUMNS)
         values = tl.where(kept, values * factor, 0.0)
     values = values + tl.load(residual + places, mask=inside, other=0.0).to(tl.float32)
     rounded = values.to(total.dtype.element_ty)
@@ -93,7 +83,7 @@ def _backward(
         tl.store(to_residual + places, found.to(to_residual.dtype.element_ty), mask=inside)
         if APART:
             if DROPS:
-                kept = _is_kept(tl.load(seeds + place), rows, THRESHOLD, ROWS, COLUMNS)
+                kept = is_kept(tl.load(seeds + place), rows * (COLUMNS // 4), THRESHOLD, ROWS, COLUMNS)
                 found = tl.where(kept, found * factor, 0.0)
             tl.store(to_update + places, found.to(to_update.dtype.element_ty), mask=inside)
     places = partial + (tl.program_id(1) * tl.num_programs(0) + program) * 2 * SIZE + columns
@@ -144,11 +134,11 @@ class _AddAndNorm(torch.autograd.Function):
         inverses = torch.empty_like(means)
         # Without dropout nothing is read through the seeds' pointer; some pointer must be there.
         numbers, place = (means, 0) if seed is None else seed
-        ctx.noise = (place, 1 / (1 - probability), min(round(probability * 2**31), 2**31 - 1))
-        place, factor, threshold = ctx.noise
+        ctx.noise = (place, 1 / (1 - probability), threshold(probability))
+        place, factor, limit = ctx.noise
         _forward[(triton.cdiv(tokens, ROWS),)](
             residual, update, weight, bias, output, total, means, inverses, numbers, place, tokens, epsilon, factor,
-            threshold, size, ROWS, _columns(size), seed is not None, saves, num_warps=ROWS,
+            limit, size, ROWS, _columns(size), seed is not None, saves, num_warps=ROWS,
         )  # fmt: skip
         if saves:
             ctx.save_for_backward(total, means, inverses, weight, numbers)
@@ -161,7 +151,7 @@ class _AddAndNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         total, means, inverses, weight, numbers = ctx.saved_tensors
-        place, factor, threshold = ctx.noise
+        place, factor, limit = ctx.noise
         residual_format, update_format, weight_format, bias_format = ctx.formats
         tokens, size = total.shape
         to_residual = torch.empty_like(total, dtype=residual_format)
@@ -173,7 +163,7 @@ class _AddAndNorm(torch.autograd.Function):
         bounds = means if ctx.shares is None else ctx.shares.bounds
         _backward[(programs, len(spans))](
             gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, partial, numbers, bounds,
-            place, tokens, factor, threshold, size, ROWS, _columns(size), ctx.drops, apart, ctx.shares is not None,
+            place, tokens, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, ctx.shares is not None,
             num_warps=ROWS,
         )  # fmt: skip
         to_parameters: tuple[Tensor | None, Tensor | None] = (None, None)

@@ -1,0 +1,218 @@
+"""The goals for speed and memory, and what the results say to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Result = dict[str, Any]
+NOT_MEASURED = "not measured"
+EAGER = ("transformers fp32", "transformers bf16")
+
+
+class Outcome(NamedTuple):
+    """A goal, and one result that speaks to it."""
+
+    what: str
+    wanted: str
+    where: str = "–"
+    measured: str = NOT_MEASURED
+    verdict: str = NOT_MEASURED
+    """`met`, `missed` or not measured."""
+    why: str = ""
+    """Why the goal was missed, as far as known."""
+
+
+def is_cuda(result: Result) -> bool:
+    """Whether a result was taken on a GPU."""
+    return bool(result.get("cuda", "NVIDIA" in result["device"]))
+
+
+def place_of(result: Result) -> str:
+    """Say where a result was taken."""
+    if is_cuda(result):
+        return str(result["device"]).removeprefix("NVIDIA ")
+    count = result.get("cores") or result["threads"]
+    return f"CPU, {result['device']}, {count} {'core' if 'cores' in result else 'thread'}{'s' * (count > 1)}"
+
+
+def setting_of(result: Result) -> str:
+    """Say on what the methods were measured."""
+    length = f" × {result['length']} tokens" if result.get("length") else ""
+    return f"{place_of(result)}, {result['encoder']}, {result['batch_size']} rows a task{length}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A limit on a value that results hold."""
+
+    what: str
+    benchmark: str
+    limit: float
+    unit: str
+    """Written behind the number."""
+    value: Callable[[Result], float | None]
+    """Takes the value from a result; None where it has none."""
+    least: bool = False
+    """Whether the value is to be at least the limit, and not at most."""
+    digits: int = 1
+    only: dict[str, Any] = field(default_factory=dict)
+    """What a result must have been taken on, such as a shape."""
+    where: Callable[[Result], str] = place_of
+    why: str = ""
+    """Why it is missed where it is, as far as known."""
+
+    def outcomes(self, results: Sequence[Result]) -> list[Outcome]:
+        """Hold every fitting result against the goal; say so where there is none."""
+        wanted = f"{'≥' if self.least else '≤'} {self.limit:g}{self.unit}"
+        return list(self._judged(wanted, results)) or [Outcome(self.what, wanted)]
+
+    def _judged(self, wanted: str, results: Sequence[Result]) -> Iterator[Outcome]:
+        for result in results:
+            known = {**result, "cuda": is_cuda(result)}
+            fits = result["benchmark"] == self.benchmark and all(known.get(key) == self.only[key] for key in self.only)
+            value = self.value(result) if fits else None
+            if value is not None:
+                met = value >= self.limit if self.least else value <= self.limit
+                shown = f"{value:.{self.digits}f}{self.unit}"
+                yield Outcome(self.what, wanted, self.where(result), shown, "met" if met else "missed", self.why)
+
+
+def rival_at(size: int, name: str, key: str) -> Callable[[Result], float | None]:
+    """Return what takes one rival's number at a batch size."""
+    return lambda result: result["sizes"].get(str(size), {}).get(name, {}).get(key)
+
+
+def ours_at(size: int, key: str, factor: float = 1.0) -> Callable[[Result], float | None]:
+    """Return what takes palbert's own number at a batch size, from its default way to capture steps."""
+
+    def value(result: Result) -> float | None:
+        found = rival_at(size, "palbert, capture auto", key)(result)
+        return None if found is None else found * factor
+
+    return value
+
+
+def best_eager(result: Result) -> float | None:
+    """Return how many times palbert's step the quickest eager mode takes; None unless all were measured."""
+    ratios = [rival_at(16, name, "ratio")(result) for name in EAGER]
+    return None if None in ratios else min(ratio for ratio in ratios if ratio is not None)
+
+
+def on_cpu(kind: str, rivals: str) -> Callable[[Result], float | None]:
+    """Return what takes how many times palbert's time the quickest of some rivals takes."""
+
+    def value(result: Result) -> float | None:
+        times = result["seconds"][kind]
+        found = [taken for name, taken in times.items() if name.startswith(rivals)]
+        return min(found) / times["palbert"] if found else None
+
+    return value
+
+
+def ratio_of(method: str, key: str) -> Callable[[Result], float | None]:
+    """Return what takes a method's multiple of the plain step."""
+    return lambda result: result["ratios"].get(method, {}).get(key)
+
+
+def gigabytes_of(method: str) -> Callable[[Result], float | None]:
+    """Return what takes the memory that torch took for a method's step."""
+
+    def value(result: Result) -> float | None:
+        found = result.get("absolute", {}).get(method, {}).get("reserved_bytes")
+        return None if found is None else found / 1e9
+
+    return value
+
+
+def seconds_of(name: str) -> Callable[[Result], float | None]:
+    """Return what takes the time of one thing."""
+    return lambda result: result["seconds"].get(name)
+
+
+GPU_BASE = {"cuda": True, "shape": "base"}
+STEP, RUN = "training step, 16 rows, BERT-base shape", "training throughput, 256 rows, BERT-base shape"
+CPU = "MiniLM-L6 shape, 32 rows"
+READING = "reading and tokenizing 404,000 pairs"
+WHY = {
+    "PAL": "each task's PALs run over its own tokens in every layer: small products that take long to launch for what "
+    "they compute",
+    "SMART": "it runs the encoder two more times, to search a perturbation and under it",
+    "PCGrad": "each task has a batch and a backward pass of its own: no more arithmetic than the plain step, and three "
+    "times the launches",
+}
+GOALS = (
+    Goal(
+        f"{STEP}, against transformers bf16 eager",
+        "train_step",
+        10,
+        "×",
+        rival_at(16, "transformers bf16", "ratio"),
+        least=True,
+        only=GPU_BASE,
+    ),
+    Goal(f"{STEP}, against its best eager mode", "train_step", 5, "×", best_eager, least=True, only=GPU_BASE),
+    Goal(STEP, "train_step", 3, " ms", ours_at(16, "seconds", 1e3), only=GPU_BASE),
+    Goal(
+        f"{RUN}, against transformers bf16 with torch.compile",
+        "train_step",
+        3,
+        "×",
+        rival_at(256, "transformers bf16 compiled", "run_ratio"),
+        least=True,
+        only=GPU_BASE,
+    ),
+    Goal(RUN, "train_step", 300, " TFLOP/s", ours_at(256, "tflops"), least=True, digits=0, only=GPU_BASE),
+    *(
+        Goal(
+            f"CPU {what}, {CPU}, against {rival}",
+            "encoder_cpu",
+            limit,
+            "×",
+            on_cpu(kind, rival),
+            least=True,
+            digits=2,
+        )
+        for what, kind, rival, limit in (
+            ("training step", "train", "transformers", 2.5),
+            ("inference", "inference", "transformers", 1.6),
+            ("inference", "inference", "sentence-transformers", 1),
+        )
+    ),
+    *(
+        Goal(
+            f"{what}, 3 tasks, against the plain step",
+            "methods",
+            limit,
+            "×",
+            ratio_of(method, key),
+            digits=2,
+            where=setting_of,
+            why=WHY.get(method, ""),
+        )
+        for what, method, key, limit in (
+            ("time of a step with PALs", "PAL", "seconds", 1.25),
+            ("time of a step with SMART", "SMART", "seconds", 2),
+            ("time of a step with PCGrad", "PCGrad", "seconds", 1.3),
+            ("peak memory of a step with PCGrad", "PCGrad", "bytes", 1.2),
+        )
+    ),
+    Goal(
+        "memory of a step with PCGrad, 3 tasks × 8 rows × 128 tokens, BERT-base shape",
+        "methods",
+        16,
+        " GB",
+        gigabytes_of("PCGrad"),
+        only={**GPU_BASE, "length": 128, "batch_size": 8},
+    ),
+    Goal("`palbert --help`, a process of its own", "start", 0.3, " s", seconds_of("palbert --help"), digits=2),
+    Goal("`palbert predict` on one sentence, likewise", "start", 3, " s", seconds_of("palbert predict"), digits=2),
+    Goal(f"{READING}, the first time", "reading", 30, " s", seconds_of("palbert, first time")),
+    Goal(f"{READING}, from the cache", "reading", 2, " s", seconds_of("palbert, from the cache"), digits=2),
+)
+
+
+def judge(results: Sequence[Result]) -> list[Outcome]:
+    """Hold all results against all goals."""
+    return [outcome for goal in GOALS for outcome in goal.outcomes(results)]

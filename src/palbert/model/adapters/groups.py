@@ -1,0 +1,91 @@
+"""Groups: tokens side by side, each group with weights of its own; all groups in one product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+STEP = 8
+"""Products in half precision are quick where widths are multiples of this."""
+GROUPED = (9, 10)
+"""CUDA's major capabilities with a kernel for grouped products; elsewhere torch's own would make the host wait."""
+
+
+class Groups:
+    """Tokens side by side, each group with weights of its own.
+
+    Args:
+        sizes: Tokens of each group.
+        ends: Where each group ends, counted from the first token of all, int32, on the device.
+    """
+
+    def __init__(self, sizes: Sequence[int], ends: Tensor) -> None:
+        self.sizes = list(sizes)
+        self.ends = ends
+
+    def aligned(self, width: int) -> int:
+        """Return the width to fill a weight up to; the CPU takes any."""
+        return width if self.ends.device.type == "cpu" else width + -width % STEP
+
+    def product(self, values: Tensor, weights: Tensor) -> Tensor:
+        """Return x Wᵀ with each group's own W.
+
+        Args:
+            values: (tokens, columns).
+            weights: (groups, rows, columns).
+
+        Returns:
+            (tokens, rows).
+        """
+        values = values.to(weights.dtype)
+        if len(self.sizes) == 1:
+            return F.linear(values, weights.flatten(0, 1))
+        if _has_kernel(values, weights):
+            return F.grouped_mm(values, weights.transpose(1, 2), offs=self.ends)
+        pieces = zip(torch.split(values, self.sizes), weights.unbind(), strict=True)
+        return torch.cat([F.linear(piece, weight) for piece, weight in pieces])
+
+
+def stack(modules: Sequence[nn.Module], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
+    """Put the weights of all groups and layers side by side, in the format of products, filled up with zeros.
+
+    Once a pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
+
+    Args:
+        modules: Each group's layers; all their parameters are weights of one shape.
+        shape: Taken as the shape of a weight.
+        filled: What zeros fill it up to.
+
+    Returns:
+        (layers, groups, *filled).
+    """
+    weights = [weight for layer in zip(*(each.parameters() for each in modules), strict=True) for weight in layer]
+    device = weights[0].device.type
+    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weights[0].dtype
+    stacked = torch.stack(weights).view(-1, len(modules), *shape).to(half)
+    fill = [end for old, new in zip(reversed(shape), reversed(filled), strict=True) for end in (0, new - old)]
+    return F.pad(stacked, fill) if any(fill) else stacked
+
+
+def for_layers(stacked: Tensor, layers: int) -> Sequence[Tensor]:
+    """Return each layer's own, or the one that all share; its gradients are then added up at once, in float32."""
+    return stacked.expand(layers, *stacked.shape[1:]).unbind()
+
+
+def _has_kernel(values: Tensor, weights: Tensor) -> bool:
+    return (
+        values.is_cuda
+        and values.dtype == weights.dtype == torch.bfloat16
+        and values.stride(1) == 1
+        and all(size % STEP == 0 for size in (*weights.shape[1:], values.stride(0), values.storage_offset()))
+        and _capability(values.device) in GROUPED
+    )
+
+
+@lru_cache
+def _capability(device: torch.device) -> int:
+    return torch.cuda.get_device_capability(device)[0]

@@ -1,0 +1,42 @@
+"""Recorder: work on a CUDA device as graphs that are replayed without Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+Found = TypeVar("Found")
+
+
+class Recorder:
+    """Record graphs that share their memory, since they are never replayed at the same time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def aside(self, work: Callable[[], Found]) -> Found:
+        """Do some work on the stream that graphs are recorded on: what it leaves behind belongs there."""
+        current = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            found = work()
+        current.wait_stream(self.stream)
+        return found
+
+    def record(self, work: Callable[[], Found]) -> tuple[torch.cuda.CUDAGraph, Found]:
+        """Record some work, which computes nothing; return its graph and where its results will be."""
+        graph = torch.cuda.CUDAGraph()
+
+        def recorded() -> Found:
+            # Only this thread's calls count: another one makes the next batches meanwhile.
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                return work()
+            finally:
+                graph.capture_end()
+
+        return graph, self.aside(recorded)
