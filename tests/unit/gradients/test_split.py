@@ -105,6 +105,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "poolings": {"tasks": {"sst": {"pooling": "cls"}, "quora": {"pooling": "pooler"}, "sts": {"pooling": "mean"}}},
     "two poolers": {"tasks": {"sst": {"pooling": "pooler"}, "sts": {"pooling": "pooler"}}},
+    "recomputed layers": {"encoder": {"recompute": True}},
+    "smart in recomputed layers": {"encoder": {"recompute": True}, "objectives": [SMART]},
     "relation": {"relation": {"name": "linear", "tasks": ["quora", "sts"]}},
     "adapters": {"adapters": {"name": "pal", "size": 8, "heads": 2, "dropout": 0.0}},
     "lora": {"adapters": {"name": "lora", "tasks": ["sst", "sts"]}},
