@@ -13,8 +13,8 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 
-ALIGNMENT = 4
-"""The length of a row is a multiple of this: products write blocks of 16 bytes."""
+ALIGNMENT = 16
+"""The length of a row is a multiple of this: kernels read and write several numbers at once."""
 
 
 class Rows:
@@ -175,7 +175,7 @@ class Shares:
         self.split = split
         self.tokens = batch.tokens
         self.spans = [(batch.task_of(name), part.tokens) for name, part in batch.parts.items()]
-        self._starts, self._slots = batch.starts, [part.slots for part in batch.parts.values()]
+        self._device = batch.ids.device
         self._chosen: dict[torch.dtype, Tensor] = {}
 
     @property
@@ -213,8 +213,11 @@ class Shares:
     @cached_property
     def bounds(self) -> Tensor:
         """Where each stretch starts and ends, for kernels: on the device, (stretches, 2)."""
-        edges = [self._starts[place] for slots in self._slots for place in (slots.start, slots.stop)]
-        return torch.stack(edges).view(-1, 2)
+        bounds = torch.empty(len(self.spans), 2, dtype=torch.int32, device=self._device)
+        for row, (_, tokens) in zip(bounds, self.spans, strict=True):
+            row[0].fill_(tokens.start)  # numbers that kernels carry along: nobody waits for a copy from the host
+            row[1].fill_(tokens.stop)
+        return bounds
 
     def _are_rows(self) -> bool:
         """Whether the stretches are those of the rows' tasks, one each, in their order."""
