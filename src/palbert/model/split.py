@@ -24,7 +24,7 @@ class Rows:
 
     Args:
         parameters: What gradients are for, in the order of their columns.
-        most: Tasks of a step, at most.
+        most: Tasks of a step, at most: steps that are captured cannot make room for more.
     """
 
     def __init__(self, parameters: Sequence[Tensor], *, most: int) -> None:
@@ -42,12 +42,10 @@ class Rows:
 
     def row(self, task: str) -> int:
         """Return the row of a task; the next one for a task that is new in this step."""
-        if not self.numbers.numel() and self.parameters:
-            length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
-            self.numbers = self.parameters[0].detach().new_zeros(self.most, length)
-            self.weights = self.numbers.new_ones(self.most)
         if task not in self.tasks:
             self.tasks.append(task)
+            if len(self.tasks) > len(self.numbers) and self.parameters:
+                self._make_room()
         return self.tasks.index(task)
 
     def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
@@ -113,6 +111,15 @@ class Rows:
         """Begin a step."""
         self.tasks = []
         self._written = set()
+
+    def _make_room(self) -> None:
+        """Make the rows: with the first task, for as many as were announced. More are copied to make room."""
+        length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
+        former, count = self.numbers, max(self.most, len(self.tasks))
+        self.numbers = self.parameters[0].detach().new_zeros(count, length)
+        self.weights = self.numbers.new_ones(count)
+        if len(former):
+            self.numbers[: len(former)] = former
 
     def _target(self, parameter: Tensor, task: str) -> tuple[Tensor, bool]:
         """Return a task's gradient of a parameter, and whether it has none yet."""

@@ -17,6 +17,8 @@ class Recorder:
         self.device = device
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
+        self._generator = torch.cuda.default_generators[self.stream.device.index]
+        self._random_state = self._generator
 
     def aside(self, work: Callable[[], Found]) -> Found:
         """Do some work on the stream that graphs are recorded on: what it leaves behind belongs there."""
@@ -30,6 +32,7 @@ class Recorder:
     def record(self, work: Callable[[], Found]) -> tuple[torch.cuda.CUDAGraph, Found]:
         """Record some work, which computes nothing; return its graph and where its results will be."""
         graph = torch.cuda.CUDAGraph()
+        self._random_state = self._generator.clone_state()
 
         def recorded() -> Found:
             # Only this thread's calls count: another one makes the next batches meanwhile.
@@ -40,3 +43,8 @@ class Recorder:
                 graph.capture_end()
 
         return graph, self.aside(recorded)
+
+    def recover(self) -> None:
+        """After a failed recording, give the random generator the state that it had before."""
+        torch.cuda.synchronize(self.device)
+        self._generator.graphsafe_set_state(self._random_state)

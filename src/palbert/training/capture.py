@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 MOST_GRAPHS = 64
 """Kinds of steps that are captured; each takes a little memory and time."""
+PATIENCE = 3
+"""Failures to record a step after which none is tried; one may come from a kernel that was not loaded yet."""
 SYNCHRONISES = "called a synchronizing CUDA operation"
 """How torch's warning begins when Python waits for the device."""
 
@@ -97,6 +99,7 @@ class Graphs(Eager):
         super().__init__(device)
         self.kinds: dict[Any, _Captured | None] = {}
         self.obstacle = ""
+        self.failures = 0
         self.replayed = self.computed = 0
         self.seconds = 0.0
         self._recorder = Recorder(device)
@@ -147,7 +150,6 @@ class Graphs(Eager):
     def _capture(self, kind: Any, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         start = time.perf_counter()
         static = [batch.to(self.device) for batch in batches]
-        generator = torch.cuda.get_rng_state(self.device)
         torch.cuda.synchronize(self.device)
         try:
             first, gathered = self._recorder.record(lambda: self._first(update, static))
@@ -159,9 +161,11 @@ class Graphs(Eager):
                 captured.graphs.append(second)
                 second.replay()
         except RuntimeError as error:
-            torch.cuda.synchronize(self.device)
-            torch.cuda.set_rng_state(generator, self.device)
-            self._give_up(str(error).splitlines()[0])
+            self.failures += 1
+            if self.failures == PATIENCE:
+                self._give_up(str(error).splitlines()[0])
+            self.kinds.clear()  # graphs belong to a generator's state that a failed one leaves unusable
+            self._recorder.recover()
             return self._compute(kind, update, batches)
         self.kinds[kind] = captured
         self.replayed += 1

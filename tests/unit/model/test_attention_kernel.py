@@ -28,7 +28,14 @@ LENGTHS = {
     "an empty one inside": [40, 0, 7],
     "one block": [64, 63],
     "several blocks": [130, 2, 0, 65],
+    "several small blocks": [70, 2, 0, 33, 40],
 }
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few sequences be cut as many are: into small blocks where they are short."""
+    monkeypatch.setattr(kernel, "FEW", 0)
 
 
 def sequences_of(lengths: list[int], *, bias: Tensor | None = None, spare: int = 0) -> Sequences:
@@ -45,7 +52,7 @@ def random_input(sequences: Sequences, *, width: int, dtype: torch.dtype = FORMA
 
 
 def padded(inputs: Tensor, sequences: Sequences) -> Tensor:
-    return attention._attend_padded(inputs.float(), sequences, 0.0)
+    return attention._attend_padded(inputs.float(), sequences, 0.0, inputs.shape[-1] ** -0.5)
 
 
 def kernel_of(inputs: Tensor, sequences: Sequences, probability: float = 0.0, seed: Seed | None = None) -> Tensor:

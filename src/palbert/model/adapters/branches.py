@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
+from palbert.model.adapters.fork import Fork
 from palbert.model.adapters.groups import Groups
 from palbert.model.attention import Sequences
 from palbert.model.dropout import Seeds
@@ -90,7 +91,7 @@ class Branches(NoBranches):
     """Each task's adapter on its own slice of the batch; those of one shape side by side on all of theirs at once."""
 
     def __init__(self, adapters: Mapping[str, Adapter], batch: PackedBatch) -> None:
-        self.layer = 0
+        self.layer, self.device, self.fork = 0, batch.ids.device, Fork()
         self.runs = [_run(owners, parts, batch) for owners, parts in _side_by_side(adapters, batch)]
         self.adds = any(_adds(terms) for terms, *_ in self.runs)
         self.seeds = [sequences.seeds for *_, sequences in self.runs]
@@ -98,7 +99,7 @@ class Branches(NoBranches):
     def at(self, layer: int) -> Branches:
         """Return what is added in a layer."""
         placed = copy(self)  # one of its own: a layer may run again in the backward pass, when others have come since
-        placed.layer = layer
+        placed.layer, placed.fork = layer, Fork.now(self.device)
         return placed
 
     def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
@@ -115,7 +116,14 @@ class Branches(NoBranches):
 
     def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
         """Add the branches that run beside the layer."""
-        return self._add(total, lambda terms, tokens, sequences: terms.beside(self.layer, hidden[tokens], sequences))
+
+        def term(terms: Terms, tokens: slice, sequences: Sequences) -> Tensor | None:
+            if type(terms).beside is Terms.beside:
+                return None
+            shared = (hidden, sequences.starts, sequences.seeds, terms)
+            return self.fork.run(lambda: terms.beside(self.layer, hidden[tokens], sequences), shared)
+
+        return self._add(total, term)
 
     def _add(self, total: Tensor, term: Term) -> Tensor:
         """Put together what the slices become; tokens of tasks without an adapter stay as they are."""

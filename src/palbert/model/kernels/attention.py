@@ -184,7 +184,8 @@ class Plan(NamedTuple):
         """Choose the blocks."""
         tokens, _, heads, width = inputs.shape
         are_short = tokens <= SHORT * sequences and sequences * heads >= FEW
-        block = SMALL if longest <= SMALL or are_short else LARGE
+        # The sums for the bias take as much memory as there are blocks times distances, so these are not many.
+        block = SMALL if longest <= SMALL or (are_short and longest <= 2 * LARGE) else LARGE
         return cls(longest, block, triton.cdiv(longest, block), max(16, int(triton.next_power_of_2(width))))
 
     @property
