@@ -157,6 +157,10 @@ class Weighted:
             self._comparison.combine()
         else:
             self.ranks.sum_in_place(self.parameters)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the gradients of a step."""
         self._rows.clear()
         self._comparison = None
 
