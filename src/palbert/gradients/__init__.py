@@ -15,7 +15,9 @@ class GradientMethod(Protocol):
     `backward`, takes on the device what it needs and returns it, or None if there is nothing to decide; `decide(…)` is
     given that before `combine`, and may wait for the device. Everything else is captured in CUDA graphs.
 
-    One that has to be there when losses are computed has `watch()`, the context that they are computed in.
+    One that has to be there when losses are computed has `watch()`, the context that they are computed in. One that
+    keeps something from batch to batch has `clear()`, called before a step's first batch: the step before may have
+    broken off.
     """
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:

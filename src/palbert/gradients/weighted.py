@@ -109,6 +109,11 @@ class Weighted:
         """Whether each task should come in a batch of its own: then T backward passes cost no more than one."""
         return self.memory == "keep" and self._split is None
 
+    @property
+    def held(self) -> list[Tensor]:
+        """The memory that stays for the gradients of the next step."""
+        return [self._rows.numbers, self._rows.weights]
+
     def watch(self) -> AbstractContextManager[None]:
         """Be there when losses are computed whose gradients are to be split."""
         return self._split.watching() if self._split else nullcontext()
@@ -152,6 +157,10 @@ class Weighted:
             self._comparison.combine()
         else:
             self.ranks.sum_in_place(self.parameters)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the gradients of a step."""
         self._rows.clear()
         self._comparison = None
 

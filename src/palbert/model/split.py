@@ -13,8 +13,8 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 
-ALIGNMENT = 4
-"""The length of a row is a multiple of this: products write blocks of 16 bytes."""
+ALIGNMENT = 16
+"""The length of a row is a multiple of this: kernels read and write several numbers at once."""
 
 
 class Rows:
@@ -24,7 +24,7 @@ class Rows:
 
     Args:
         parameters: What gradients are for, in the order of their columns.
-        most: Tasks of a step, at most.
+        most: Tasks of a step, at most: steps that are captured cannot make room for more.
     """
 
     def __init__(self, parameters: Sequence[Tensor], *, most: int) -> None:
@@ -42,12 +42,10 @@ class Rows:
 
     def row(self, task: str) -> int:
         """Return the row of a task; the next one for a task that is new in this step."""
-        if not self.numbers.numel() and self.parameters:
-            length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
-            self.numbers = self.parameters[0].detach().new_zeros(self.most, length)
-            self.weights = self.numbers.new_ones(self.most)
         if task not in self.tasks:
             self.tasks.append(task)
+            if len(self.tasks) > len(self.numbers) and self.parameters:
+                self._make_room()
         return self.tasks.index(task)
 
     def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
@@ -114,6 +112,15 @@ class Rows:
         self.tasks = []
         self._written = set()
 
+    def _make_room(self) -> None:
+        """Make the rows: with the first task, for as many as were announced. More are copied to make room."""
+        length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
+        former, count = self.numbers, max(self.most, len(self.tasks))
+        self.numbers = self.parameters[0].detach().new_zeros(count, length)
+        self.weights = self.numbers.new_ones(count)
+        if len(former):
+            self.numbers[: len(former)] = former
+
     def _target(self, parameter: Tensor, task: str) -> tuple[Tensor, bool]:
         """Return a task's gradient of a parameter, and whether it has none yet."""
         place, row = self._place[id(parameter)], self.row(task)
@@ -175,7 +182,7 @@ class Shares:
         self.split = split
         self.tokens = batch.tokens
         self.spans = [(batch.task_of(name), part.tokens) for name, part in batch.parts.items()]
-        self._starts, self._slots = batch.starts, [part.slots for part in batch.parts.values()]
+        self._device = batch.ids.device
         self._chosen: dict[torch.dtype, Tensor] = {}
 
     @property
@@ -213,8 +220,11 @@ class Shares:
     @cached_property
     def bounds(self) -> Tensor:
         """Where each stretch starts and ends, for kernels: on the device, (stretches, 2)."""
-        edges = [self._starts[place] for slots in self._slots for place in (slots.start, slots.stop)]
-        return torch.stack(edges).view(-1, 2)
+        bounds = torch.empty(len(self.spans), 2, dtype=torch.int32, device=self._device)
+        for row, (_, tokens) in zip(bounds, self.spans, strict=True):
+            row[0].fill_(tokens.start)  # numbers that kernels carry along: nobody waits for a copy from the host
+            row[1].fill_(tokens.stop)
+        return bounds
 
     def _are_rows(self) -> bool:
         """Whether the stretches are those of the rows' tasks, one each, in their order."""

@@ -69,6 +69,7 @@ def miniature(batch: PackedBatch, lengths: Mapping[str, int], examples: Mapping[
             part,
             sequences=slice(begin, len(sizes)),
             tokens=slice(token, sum(sizes)),
+            filling=0,
             labels=None if part.labels is None else part.labels[rows],
             taught=None if part.taught is None else part.taught[rows],
         )

@@ -157,6 +157,8 @@ class Trainer:
 
     def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
         """Take each set's loss on the batches of a step, and the gradients."""
+        self.optimizer.zero_grad()  # a step may begin again, when recording it has failed
+        getattr(self.gradients, "clear", _nothing)()
         total: dict[str, Tensor] = {}
         for batch in batches:
             with self.arithmetic(), getattr(self.gradients, "watch", nullcontext)():
@@ -219,4 +221,4 @@ class Trainer:
 
 
 def _nothing() -> None:
-    """Stand for the question of a gradient method that has none."""
+    """Stand for what a gradient method does not have."""

@@ -105,6 +105,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "poolings": {"tasks": {"sst": {"pooling": "cls"}, "quora": {"pooling": "pooler"}, "sts": {"pooling": "mean"}}},
     "two poolers": {"tasks": {"sst": {"pooling": "pooler"}, "sts": {"pooling": "pooler"}}},
+    "recomputed layers": {"encoder": {"recompute": True}},
+    "smart in recomputed layers": {"encoder": {"recompute": True}, "objectives": [SMART]},
     "relation": {"relation": {"name": "linear", "tasks": ["quora", "sts"]}},
     "adapters": {"adapters": {"name": "pal", "size": 8, "heads": 2, "dropout": 0.0}},
     "lora": {"adapters": {"name": "lora", "tasks": ["sst", "sts"]}},
@@ -215,6 +217,26 @@ def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     numbers = trainer.gradients._rows.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
     assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
+
+
+@pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
+def test_a_step_that_broke_off_leaves_nothing_to_the_next(
+    values: dict[str, Any], tmp_path: Path, gradients: str
+) -> None:
+    values["training"]["gradients"] = gradients
+    made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+    trainer, seen = made.trainer, []
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: seen.append({n: p.grad.clone() for n, p in made.model.named_parameters() if p.grad is not None})
+    )
+    made.model.train()
+    batches = trainer.feed(TASKS, dict.fromkeys(TASKS, 0))
+    for breaks_off in (False, True):
+        if breaks_off:
+            trainer.gather(batches)
+        torch.manual_seed(0)
+        trainer.step(batches)
+    assert_same(seen[:1], seen[1:])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
