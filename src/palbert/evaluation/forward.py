@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ SMALLEST = 64
 """The smallest size that batches are filled up to; the next ones are twice as large each."""
 MOST_GRAPHS = 64
 """Kinds of batches that are captured."""
+
+log = logging.getLogger(__name__)
 
 
 class Forward:
@@ -69,12 +72,13 @@ class ReplayedForward(Forward):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.kinds: dict[Hashable, _Captured | None] = {}
+        self.failed = False
         self._recorder = Recorder(self.device)
 
     def __call__(self, portion: Portion, template: Template) -> Tensor:
         """Return the head's outputs, (rows, outputs), on the device."""
-        filled = fill_up(portion, template)
-        if filled is None or self.model.training:
+        filled = None if self.failed or self.model.training else fill_up(portion, template)
+        if filled is None:
             return super().__call__(portion, template)
         batch = collate([filled], template)
         kind = batch.kind
@@ -96,13 +100,21 @@ class ReplayedForward(Forward):
                 self.kinds[kind] = None
             return None
         static = batch.to(self.device)
-        graph, outputs = self._recorder.record(lambda: self.compute(static))
+        try:
+            graph, outputs = self._recorder.record(lambda: self.compute(static))
+        except RuntimeError as error:
+            log.info("answers are not replayed from CUDA graphs: %s", str(error).splitlines()[0])
+            self._recorder.recover()
+            self.failed = True
+            return None
         self.kinds[kind] = captured = _Captured(static, graph, outputs)
         return captured
 
 
 def fill_up(portion: Portion, template: Template) -> Portion | None:
     """Round a portion up to powers of two, rows and tokens; None if it is too large to be worth it."""
+    if len(portion.rows) > LARGEST:
+        return None
     rows = 1 << (len(portion.rows) - 1).bit_length()
     chosen = np.pad(portion.rows, (0, rows - len(portion.rows)), mode="edge")
     columns = tuple(column.take(chosen) for column in portion.tokens)

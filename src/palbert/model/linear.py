@@ -93,18 +93,18 @@ class _Product(torch.autograd.Function):
         return to_input, to_weight, None if to_bias is None else to_bias[0], None, None, None
 
 
+MANY = 2**16
+"""Ones that are kept."""
 _kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 
 def _ones(like: Tensor) -> Tensor:
-    """Return a row of ones, one for each row of a matrix; the longest so far is kept, so that none is filled anew."""
+    """Return a row of ones, one for each row of a matrix; kept for good, since CUDA graphs read them where they are."""
     key, count = (like.device, like.dtype), len(like)
+    if key not in _kept_ones and not torch.cuda.is_current_stream_capturing():  # what a graph fills is its own
+        _kept_ones[key] = like.new_ones(1, MANY)
     ones = _kept_ones.get(key)
-    if ones is None or ones.shape[1] < count:
-        ones = like.new_ones(1, 1 << count.bit_length())
-        if not torch.cuda.is_current_stream_capturing():  # what a graph fills is the graph's own
-            _kept_ones[key] = ones
-    return ones[:, :count]
+    return like.new_ones(1, count) if ones is None or count > MANY else ones[:, :count]
 
 
 FEW = 1024

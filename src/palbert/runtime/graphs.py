@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -42,9 +44,22 @@ class Recorder:
             finally:
                 graph.capture_end()
 
-        return graph, self.aside(recorded)
+        with _without_collection():
+            return graph, self.aside(recorded)
 
     def recover(self) -> None:
         """After a failed recording, give the random generator the state that it had before."""
         torch.cuda.synchronize(self.device)
         self._generator.graphsafe_set_state(self._random_state)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage: it might free older graphs, which no recording survives."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -87,6 +87,27 @@ def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -
 
 
 @cuda
+def test_replays_are_not_disturbed_by_larger_batches_in_between(start: Start) -> None:
+    settings = merged({"training": {"sampler": "round-robin"}})
+    captured, computed = start("captured", **settings), start("computed", **settings)
+    computed.trainer.execution = Eager(computed.machine.device)
+    found = []
+    for run in (captured, computed):
+        seed_everything(5)
+        trainer = run.trainer
+        trainer.model.train()
+        losses = []
+        for sets in [("sst",)] * 3 + [("sst", "quora", "sts")] + [("sst",)] * 3:
+            losses.append(float(trainer.step(trainer.feed(sets, dict.fromkeys(sets, 0)))["sst"]))
+            torch.full((2**20,), torch.nan, device="cuda")  # over what was given back
+        found.append((losses, torch.cat([parameter.detach().flatten() for parameter in run.model.parameters()])))
+    (losses, weights), (expected_losses, expected_weights) = found
+    assert captured.trainer.execution.replayed == 5
+    assert losses == pytest.approx(expected_losses, rel=1e-5)
+    torch.testing.assert_close(weights, expected_weights, rtol=1e-5, atol=1e-7)
+
+
+@cuda
 def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
     run = start(**merged({"optimizer": {"learning_rate": 1e-3, "schedule": "constant"}}))
     trainer = run.trainer

@@ -15,7 +15,7 @@ from palbert.terminal import print_memory, shown_bytes
 
 Cli = Callable[..., Any]
 Write = Callable[..., Path]
-PARTS = ["parameters", "gradients", "optimizer", "other", "activations"]
+PARTS = ["parameters", "gradients", "optimizer", "other", "activations", "graphs"]
 
 
 @pytest.fixture(autouse=True)
