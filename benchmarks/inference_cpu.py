@@ -10,7 +10,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import random
 import statistics
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from measuring import machine_facts, write
 from sentence_transformers import SentenceTransformer
 
 from palbert.build import Machine, build_inference, build_model
@@ -145,14 +145,14 @@ def main() -> None:
         "time_over_palbert_fp32": ratios,
         "processor_time_over_palbert_fp32": busy_ratios,
         "cosine_with_palbert_fp32": cosines,
-        "threads": torch.get_num_threads(),
         "load": os.getloadavg()[0],
-        "cpu": torch.cpu.get_capabilities().get("cpu_name", platform.machine()),
-        **{name: importlib.metadata.version(name) for name in ("torch", "transformers", "sentence-transformers")},
+        **machine_facts(
+            torch.device("cpu"),
+            **{name: importlib.metadata.version(name) for name in ("transformers", "sentence-transformers")},
+        ),
     }
+    write(facts, arguments.out)
     print(json.dumps(facts))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

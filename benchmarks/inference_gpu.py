@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--shape", default="base", choices=sorted(SHAPES))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 16384], help="rows to answer at once")
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
     arguments = parser.parse_args()
     bench = Bench(arguments.shape, arguments.device, max(*arguments.rows, 64))
@@ -131,7 +131,7 @@ def main() -> None:
         try:
             answer = make()
             for count in arguments.rows:
-                own[str(count)] = bench.measure(answer, count, arguments.repeats if count <= 64 else 3)
+                own[str(count)] = bench.measure(answer, count, arguments.repeats if count <= 64 else 2)
         except Exception as error:  # a rival that fails does not take the others along
             own["error"] = describe(error)
         first = facts["seconds"]["palbert"]

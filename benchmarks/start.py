@@ -9,7 +9,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -17,6 +16,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import torch
+from measuring import machine_facts, write
 
 import palbert
 from palbert.model.pretrained import resolve_encoder
@@ -84,14 +86,14 @@ def main() -> None:
         "seconds": wall,
         "processor_seconds": processor,
         "load": os.getloadavg()[0],
-        "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("torch", "transformers", "sentence-transformers")},
+        **machine_facts(
+            torch.device("cpu"),
+            **{name: importlib.metadata.version(name) for name in ("transformers", "sentence-transformers")},
+        ),
     }
+    write(facts, arguments.out)
     print(json.dumps(facts))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -294,14 +294,21 @@ def main(given: list[str] | None = None) -> None:
     }
     heading = "step, ms | in a run, ms | × palbert | in a run | tokens/s in a run | TFLOP/s | memory"
     print(f"| rows | {'':27} | {heading} |\n|---|---|---|---|---|---|---|---|---|")
-    for size in arguments.sizes:
+    compiled = [name for name in arguments.rivals if RIVALS[name].get("compiled")]
+    others = [name for name in arguments.rivals if name not in compiled]
+    # What is compiled comes last, beside palbert once more: it takes longer than all others at all sizes.
+    for rivals in [others, compiled] if compiled else [others]:
+        arguments.rivals = rivals
+        for size in arguments.sizes:
+            known = facts["sizes"].setdefault(str(size), {})
+            before = list(known)
 
-        def tell(found: dict[str, dict[str, Any]], size: int = size) -> None:
-            facts["sizes"][str(size)] = found
-            write(facts, arguments.out)
+            def tell(found: dict[str, dict[str, Any]], known: Any = known, before: Any = before) -> None:
+                known.update({name: own for name, own in found.items() if name not in before})
+                write(facts, arguments.out)
 
-        bench.measure(size, tell)
-        show(size, facts["sizes"][str(size)])
+            bench.measure(size, tell)
+            show(size, {name: own for name, own in known.items() if name not in before})
     print(json.dumps(facts))
 
 

@@ -167,6 +167,7 @@ class Graphs(Eager):
             self.kinds.clear()  # graphs belong to a generator's state that a failed one leaves unusable
             self._recorder.recover()
             return self._compute(kind, update, batches)
+        torch.cuda.empty_cache()  # what the computed step worked in: graphs have memory of their own
         self.kinds[kind] = captured
         self.replayed += 1
         self.seconds += time.perf_counter() - start
