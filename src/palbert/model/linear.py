@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -81,15 +81,13 @@ class _Product(torch.autograd.Function):
             return gradient @ weight if needs_input else None, None, None, None, None, None
         to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
         to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
-        main, side = _streams(gradient)
-        side.wait_stream(main)
-        with torch.cuda.stream(side):
+        with _beside(gradient) as join:
             if to_weight is not None:
                 product(gradient.t(), input, out=to_weight)
             if to_bias is not None:  # a product with ones takes half the time of a sum over rows
                 product(_ones(gradient), gradient, out=to_bias)
         to_input = gradient @ weight if needs_input else None
-        main.wait_stream(side)
+        join()
         return to_input, to_weight, None if to_bias is None else to_bias[0], None, None, None
 
 
@@ -111,15 +109,23 @@ FEW = 1024
 """With fewer rows than this, one product does not fill the device."""
 
 
-def _streams(like: Tensor) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
-    """Return the present stream, and the one for what may run beside it: itself, unless a graph with few rows is made.
+@contextmanager
+def _beside(like: Tensor) -> Iterator[Callable[[], None]]:
+    """Let products run beside those that come after, until these call the function that is given.
 
-    Outside of graphs, switching streams takes longer than it saves.
+    On a stream of their own while a graph with few rows is made; elsewhere, switching takes longer than it saves.
     """
-    main = torch.cuda.current_stream(like.device)
     if len(like) >= FEW or not torch.cuda.is_current_stream_capturing():
-        return main, main
-    return main, _side_stream(like.device)
+        yield _nothing
+        return
+    main, side = torch.cuda.current_stream(like.device), _side_stream(like.device)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        yield lambda: main.wait_stream(side)
+
+
+def _nothing() -> None:
+    """Join what was never apart."""
 
 
 @lru_cache
