@@ -16,12 +16,13 @@ class NoScale(nn.Module):
         """Return the loss."""
         return loss
 
-    def prepare(self, optimizer: torch.optim.Optimizer, norm: Tensor, longest: float) -> None:
-        """Let the optimizer's next step scale a gradient of this length down to another, if it is longer.
+    def divisor(self, norm: Tensor, longest: float) -> Tensor:
+        """Return what brings a gradient of this length to its own scale, and down to a length if it is longer."""
+        return (norm / longest).clamp(min=1.0)
 
-        A fused optimizer divides by `grad_scale` while it reads the gradients: clipping takes no pass of its own.
-        """
-        optimizer.grad_scale = (norm / longest).clamp(min=1.0)  # type: ignore[attr-defined]
+    def overflow(self, norm: Tensor) -> Tensor | None:
+        """Return 1 where a gradient of this length is to be left out, else 0; None where none ever is."""
+        return None
 
 
 class DynamicScale(NoScale):
@@ -41,13 +42,14 @@ class DynamicScale(NoScale):
         """Return the loss times the scale."""
         return loss * self.scale
 
-    def prepare(self, optimizer: torch.optim.Optimizer, norm: Tensor, longest: float) -> None:
-        """Let the optimizer's next step divide by the scale too, or do nothing where the gradient overflowed."""
+    def divisor(self, norm: Tensor, longest: float) -> Tensor:
+        """Return what brings a gradient of this length to its own scale, and down to a length if it is longer."""
+        return super().divisor(norm / self.scale, longest) * self.scale
+
+    def overflow(self, norm: Tensor) -> Tensor:
+        """Return 1 where a gradient of this length is to be left out, else 0; the scale follows."""
         overflow = ~norm.isfinite()
-        super().prepare(optimizer, norm / self.scale, longest)
-        optimizer.grad_scale = optimizer.grad_scale * self.scale  # type: ignore[attr-defined]
-        optimizer.found_inf = overflow.float()  # type: ignore[attr-defined]
         grown = ~overflow & (self.streak + 1 >= INTERVAL)
-        factor = torch.where(overflow, 1 / GROWTH, torch.where(grown, GROWTH, 1.0))
         self.streak.copy_(torch.where(overflow | grown, 0.0, self.streak + 1))
-        self.scale.mul_(factor)
+        self.scale.mul_(torch.where(overflow, 1 / GROWTH, torch.where(grown, GROWTH, 1.0)))
+        return overflow.float()

@@ -71,12 +71,21 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: NoScale) -> None:
-    """Have the gradient scaled down to a length, if it is longer, and freed from the scale of the losses."""
+    """Have the gradient scaled down to a length, if it is longer, and freed from the scale of the losses.
+
+    A fused optimizer divides by `grad_scale` while it reads the gradients, and leaves a step out by `found_inf`, as
+    torch's GradScaler has it do: neither takes a pass of its own.
+    """
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    scale.prepare(optimizer, torch.nn.utils.get_total_norm(gradients), longest)
-    if not optimizer.defaults["fused"]:  # as on mps: it reads no scale
-        torch._foreach_div_(gradients, optimizer.grad_scale)  # type: ignore[attr-defined]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    divisor, overflow = scale.divisor(norm, longest), scale.overflow(norm)
+    if not optimizer.defaults["fused"]:  # as on mps
+        torch._foreach_div_(gradients, divisor)
+        return
+    optimizer.grad_scale = divisor  # type: ignore[attr-defined]
+    if overflow is not None:
+        optimizer.found_inf = overflow  # type: ignore[attr-defined]
 
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:

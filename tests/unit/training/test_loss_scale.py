@@ -35,6 +35,17 @@ def test_a_scaled_loss_gives_the_update_of_the_loss_itself() -> None:
     assert scale.scale == START
 
 
+def test_an_optimizer_that_is_not_fused_clips_alike() -> None:
+    (fused, fused_optimizer), (plain, _) = made(), made()
+    plain_optimizer = torch.optim.AdamW(plain.parameters(), lr=0.1, weight_decay=0.01, fused=False)
+    fused_optimizer.param_groups[-1]["weight_decay"] = 0.01
+    for times in (1.0, 0.01, 3.0):
+        step(NoScale(), fused, fused_optimizer, times=times)
+        step(NoScale(), plain, plain_optimizer, times=times)
+    torch.testing.assert_close(fused.weight, plain.weight)
+    torch.testing.assert_close(fused.bias, plain.bias)
+
+
 def test_a_step_with_an_overflow_is_left_out_and_halves_the_scale() -> None:
     (layer, optimizer), scale = made(), DynamicScale()
     step(scale, layer, optimizer)
