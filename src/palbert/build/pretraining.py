@@ -7,7 +7,7 @@ from pathlib import Path
 from palbert.build.data import load_datasets
 from palbert.build.machine import Machine
 from palbert.build.named import make
-from palbert.build.trainer import make_execution, make_scale
+from palbert.build.trainer import make_buckets, make_execution, make_scale
 from palbert.data.corpus import Corpus, split_corpus
 from palbert.data.readers import read_lines
 from palbert.data.streams import Stream
@@ -21,6 +21,7 @@ from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.files import sha256
 from palbert.training.averaging import NoAverage
+from palbert.training.capture import Graphs
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
@@ -78,6 +79,8 @@ def build_pretrainer(
     objective = MLM(masking, name=NAME).to(machine.device)
     stream = Stream(NAME, rows=len(train), batch_size=section.batch_size, seed=recipe.seed)
     feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
+    execution = make_execution(recipe, machine.device)
+    buckets = make_buckets({NAME: feed}, tokenizer.template) if isinstance(execution, Graphs) else None
     return Trainer(
         model,
         sampler=Sequential(
@@ -89,7 +92,7 @@ def build_pretrainer(
                 seed=recipe.seed,
             )
         ),
-        feed=Feed({NAME: feed}, template=tokenizer.template, device=machine.device),
+        feed=Feed({NAME: feed}, template=tokenizer.template, device=machine.device, buckets=buckets),
         objective=objective,
         gradients=Sum({NAME: 1.0}),
         optimizer=make_optimizer(
@@ -104,7 +107,7 @@ def build_pretrainer(
         arithmetic=machine.arithmetic,
         average=NoAverage(model),
         scale=make_scale(objective, machine),
-        execution=make_execution(recipe, machine.device),
+        execution=execution,
         evaluate=HeldOut(
             objective,
             held_out,

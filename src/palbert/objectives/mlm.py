@@ -24,9 +24,11 @@ class Masked:
     batch: PackedBatch
     """What the encoder sees."""
     places: Tensor
-    """Where words were chosen, (chosen,)."""
+    """Where words were chosen, (places,); maybe a few others with them, so that chance does not make the shape."""
     labels: Tensor
-    """The words that stood there, (chosen,)."""
+    """The words that stood there, (places,)."""
+    chosen: Tensor
+    """Which of the places count, (places,)."""
 
 
 class Masking(nn.Module):
@@ -61,19 +63,28 @@ class Masking(nn.Module):
         self.register_buffer("ordinary", ordinary, persistent=False)
         self.register_buffer("maskable", maskable, persistent=False)
 
-    def forward(self, batch: PackedBatch, generator: torch.Generator | None = None) -> Masked:
-        """Return the batch with hidden words; draw from torch's own generator unless another is given."""
-        places = self._choose(batch, generator)
+    def forward(
+        self, batch: PackedBatch, generator: torch.Generator | None = None, *, fixed: bool | None = None
+    ) -> Masked:
+        """Return the batch with hidden words.
+
+        Args:
+            batch: The texts.
+            generator: Where draws come from; torch's own unless given.
+            fixed: Whether the number of places is to be the same whatever is drawn; so on CUDA unless given.
+        """
+        places, chosen = self._choose(batch, generator, fixed=batch.ids.is_cuda if fixed is None else fixed)
         labels = batch.ids[places].long()
         kinds = len(self.ordinary)
         words = self.ordinary[torch.randint(kinds, places.shape, generator=generator, device=places.device)]
         draw = _draw(len(places), generator, like=places)
         shown = torch.where(draw < HIDDEN + REPLACED, words, labels).masked_fill(draw < HIDDEN, self.mask_id)
+        shown = torch.where(chosen, shown, labels)
         ids = batch.ids.index_copy(0, places, shown.to(batch.ids.dtype))
-        return Masked(replace(batch, ids=ids), places, labels)
+        return Masked(replace(batch, ids=ids), places, labels, chosen)
 
-    def _choose(self, batch: PackedBatch, generator: torch.Generator | None) -> Tensor:
-        """Return the places of the chosen tokens, sequence after sequence."""
+    def _choose(self, batch: PackedBatch, generator: torch.Generator | None, *, fixed: bool) -> tuple[Tensor, Tensor]:
+        """Return the places of the chosen tokens, sequence after sequence, and which of them are."""
         lengths = batch.starts.diff()
         sequence = torch.repeat_interleave(lengths, output_size=batch.tokens)  # of each token, (tokens,)
         maskable = self.maskable[batch.ids]
@@ -83,7 +94,14 @@ class Masking(nn.Module):
         # Each sequence's tokens in a random order, those that may not be chosen last: the first ones are taken.
         shuffled = _draw(batch.tokens, generator, like=sequence).argsort()
         order = shuffled[(2 * sequence + ~maskable)[shuffled].argsort(stable=True)]
-        return order[batch.positions < chosen[sequence]]  # sequences kept their places: positions count within them
+        are_chosen = batch.positions < chosen[sequence]  # sequences kept their places: positions count within them
+        if not fixed:
+            places = order[are_chosen]
+            return places, torch.ones_like(places, dtype=torch.bool)
+        # How many are chosen only the device knows: as many places as there can be, the chosen ones first.
+        most = min(batch.tokens, int(self.share * batch.tokens) + batch.sequences)
+        first = are_chosen.logical_not().to(torch.uint8).argsort(stable=True)[:most]
+        return order[first], are_chosen[first]
 
 
 class MLM(Objective):
@@ -96,14 +114,17 @@ class MLM(Objective):
 
     def forward(self, model: MaskedModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the loss under the objective's name, times the share of the step's rows that this batch holds."""
-        losses = self.of_words(model, batch)
+        total, words = self.of_words(model, batch)
         # A batch of special tokens alone has no word to ask for: its loss is 0.
-        return {self.name: losses.sum() / max(1, len(losses)) * batch.parts[self.name].share}
+        return {self.name: total / words.clamp(min=1) * batch.parts[self.name].share}
 
-    def of_words(self, model: MaskedModel, batch: PackedBatch, generator: torch.Generator | None = None) -> Tensor:
-        """Return −log p of each chosen word, (chosen,)."""
+    def of_words(
+        self, model: MaskedModel, batch: PackedBatch, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sum of −log p over the chosen words, and how many these are."""
         masked = self.masking(batch, generator)
-        return F.cross_entropy(model(masked.batch, masked.places), masked.labels, reduction="none")
+        losses = F.cross_entropy(model(masked.batch, masked.places), masked.labels, reduction="none")
+        return torch.where(masked.chosen, losses, 0.0).sum(), masked.chosen.sum()
 
 
 def _draw(count: int, generator: torch.Generator | None, *, like: Tensor) -> Tensor:

@@ -57,14 +57,14 @@ class HeldOut:
         lengths, _ = sequence_lengths(tokens, self.template, max_length=self.max_length, siamese=False)
         batches = by_length(lengths, TOKENS_PER_BATCH[self.device.type] // SPARSER)
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        losses = []
+        total = words = 0.0
         was_training = model.training
         model.eval()
         with torch.inference_mode():
             for rows in track(batches, description="held-out texts", total=len(batches)):
                 batch = collate([Portion(name, tokens, rows, self.max_length)], self.template).to(self.device)
                 with self.arithmetic():
-                    losses.append(self.objective.of_words(model, batch, generator))
+                    loss, count = self.objective.of_words(model, batch, generator)
+                total, words = total + float(loss), words + float(count)
         model.train(was_training)
-        words = torch.cat(losses).cpu().double()
-        return float(words.sum() / max(1, len(words)))
+        return total / max(1.0, words)

@@ -46,7 +46,7 @@ def random_rows(rows: int, length: int) -> list[list[int]]:
 
 def places_by_row(masked: Any) -> list[int]:
     """Count the chosen places of every sequence."""
-    rows = torch.bucketize(masked.places, masked.batch.starts[1:], right=True)
+    rows = torch.bucketize(masked.places[masked.chosen], masked.batch.starts[1:], right=True)
     return torch.bincount(rows, minlength=masked.batch.sequences).tolist()
 
 
@@ -116,7 +116,7 @@ def test_a_gpu_draws_by_the_same_law(tiny_encoder: Path) -> None:
     counts = places_by_row(masked)
     assert set(counts[:rows]) == {1, 2} and counts[rows:] == [1, 0]
     assert sum(counts[:rows]) / rows / 13 == pytest.approx(0.15, rel=0.02)
-    assert int(batch.ids[masked.places].min()) >= WORDS.start
+    assert int(batch.ids[masked.places[masked.chosen]].min()) >= WORDS.start
     fixed = [masking(batch, torch.Generator("cuda").manual_seed(4)).batch.ids for _ in range(2)]
     assert torch.equal(*fixed)
     model = load_masked(tiny_encoder).to("cuda")
@@ -138,6 +138,22 @@ def test_masks_differ_from_time_to_time_and_depend_on_the_generator_alone() -> N
     assert torch.equal(*fixed)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.15, 0.9])
+def test_with_a_fixed_number_of_places_the_same_words_are_chosen(share: float) -> None:
+    rows = [*random_rows(40, 13), *random_rows(5, 1), [], [SEP]]
+    batch, masking = batch_of(rows), masking_of(share)
+    numbers = set()
+    for seed in range(10):
+        free, fixed = (masking(batch, torch.Generator().manual_seed(seed), fixed=fixed) for fixed in (False, True))
+        numbers.add(len(fixed.places))
+        assert torch.equal(fixed.places[fixed.chosen], free.places)
+        assert torch.equal(fixed.labels, batch.ids[fixed.places].long())
+        # What is not chosen is shown as it is.
+        rest = torch.ones(batch.tokens, dtype=torch.bool).index_fill(0, free.places, False)
+        assert torch.equal(fixed.batch.ids[rest], batch.ids[rest])
+    assert len(numbers) == 1
+
+
 def test_a_masking_has_no_state_of_its_own() -> None:
     assert MLM(masking_of()).state_dict() == {}
 
@@ -150,15 +166,17 @@ def test_the_loss_is_the_mean_over_the_chosen_words(tiny_encoder: Path, tokenize
     )
     tokens = (Ragged.from_rows([[7, 8, 9, 10, 11], [12, 13, 14]]),)
     batch = collate([Portion("mlm", tokens, np.arange(2), 16, share=0.5)], tokenizer.template)
-    words = MLM(masking).of_words(model, batch, torch.Generator().manual_seed(2))
+    total, words = MLM(masking).of_words(model, batch, torch.Generator().manual_seed(2))
     masked = masking(batch, torch.Generator().manual_seed(2))
     # All scores, the slow way: the softmax over every place, then the chosen ones.
     scores = model(masked.batch, torch.arange(batch.tokens)).log_softmax(1)
-    assert torch.allclose(words, -scores[masked.places, masked.labels], atol=1e-6)
+    assert total.item() == pytest.approx(-scores[masked.places, masked.labels].sum().item(), rel=1e-6)
+    assert words == len(masked.places)
     state = torch.get_rng_state()
     loss = MLM(masking)(model, batch)["mlm"]
     torch.set_rng_state(state)
-    assert loss.item() == pytest.approx(0.5 * MLM(masking).of_words(model, batch).mean().item())
+    total, words = MLM(masking).of_words(model, batch)
+    assert loss.item() == pytest.approx(0.5 * (total / words).item())
 
 
 def test_a_batch_without_a_word_has_the_loss_0(tiny_encoder: Path) -> None:

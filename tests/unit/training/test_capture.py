@@ -16,6 +16,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
 from palbert.training.capture import Eager, Graphs
 from palbert.verbs import train as verb
+from palbert.verbs.pretrain import _Pretraining
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 Start = Callable[..., Any]
@@ -84,6 +85,25 @@ def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -
         assert found == pytest.approx(expected, rel=1e-5)
     for one, other in zip(weights, expected_weights, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+@cuda
+def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_path: Path) -> None:
+    settings = {"pretraining": {"epochs": 1, "steps_per_epoch": 24, "batch_size": 8}, "run": {"device": "auto"}}
+    made = [_Pretraining(recipe(**settings), RunFolder(tmp_path / name), resume=False) for name in ("one", "other")]
+    captured, computed = (each.trainer for each in made)
+    computed.execution = Eager(computed.feed.device)
+    found = []
+    for trainer in (captured, computed):
+        seed_everything(5)
+        trainer.model.train()
+        losses = []
+        for number, sets in enumerate(trainer.sampler.epoch(1)):
+            losses.append(float(trainer.step(trainer.feed(sets, dict.fromkeys(sets, number % 2)))["mlm"]))
+            trainer.position.step += 1
+        found.append(losses)
+    assert captured.execution.replayed > 12, captured.execution.summary()
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 @cuda
