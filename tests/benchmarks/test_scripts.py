@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from palbert.build.trainer import make_buckets
+from palbert.build.trainer import choose_buckets
 
 Script = Callable[[str], Any]
 
@@ -56,7 +56,7 @@ def test_what_fills_a_batch_up_does_not_count_as_tokens(script: Script) -> None:
         synthetic.plain_recipe(device="cpu", batch_size=4), shape=synthetic.SHAPES["tiny"], batches=3
     )
     plain = synthetic.Steps(trainer, 3)
-    trainer.feed.buckets = make_buckets(trainer.feed.sets, trainer.feed.template)
+    trainer.feed.buckets = choose_buckets(trainer.feed.sets, trainer.feed.template)
     filled = synthetic.Steps(trainer, 3)
     assert filled.tokens() == plain.tokens() == sum(batch.tokens for [batch] in plain.batches) / 3
     assert sum(batch.tokens for [batch] in filled.batches) > 3 * filled.tokens()

@@ -21,7 +21,6 @@ from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.files import sha256
 from palbert.training.averaging import NoAverage
-from palbert.training.capture import Graphs
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
@@ -79,8 +78,7 @@ def build_pretrainer(
     objective = MLM(masking, name=NAME).to(machine.device)
     stream = Stream(NAME, rows=len(train), batch_size=section.batch_size, seed=recipe.seed)
     feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
-    execution = make_execution(recipe, machine.device)
-    buckets = make_buckets({NAME: feed}, tokenizer.template) if isinstance(execution, Graphs) else None
+    buckets = make_buckets({NAME: feed}, tokenizer.template, machine.device)
     return Trainer(
         model,
         sampler=Sequential(
@@ -107,7 +105,7 @@ def build_pretrainer(
         arithmetic=machine.arithmetic,
         average=NoAverage(model),
         scale=make_scale(objective, machine),
-        execution=execution,
+        execution=make_execution(recipe, machine.device),
         evaluate=HeldOut(
             objective,
             held_out,

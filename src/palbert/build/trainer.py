@@ -210,7 +210,7 @@ def build_trainer(
             accumulation=training.accumulation,
             separate=getattr(gradients, "separate", False),
             ranks=ranks,
-            buckets=make_buckets(sets, tokenizer.template) if isinstance(execution, Graphs) else None,
+            buckets=make_buckets(sets, tokenizer.template, machine.device, ranks),
         ),
         objective=objective,
         gradients=gradients,
@@ -246,7 +246,19 @@ def make_scale(objective: Objective, machine: Machine) -> NoScale:
     return scale
 
 
-def make_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str, Buckets]:
+def make_buckets(
+    sets: Mapping[str, SetFeed], template: Template, device: torch.device, ranks: Ranks | None = None
+) -> dict[str, Buckets] | None:
+    """Choose the sizes of every set's batches from the lengths of its rows; None where no step could be captured.
+
+    Batches are filled up where steps are computed too, so that a run is the same as with captured ones.
+    """
+    if device.type != "cuda" or (ranks and ranks.size > 1):
+        return None
+    return choose_buckets(sets, template)
+
+
+def choose_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str, Buckets]:
     """Choose the sizes of every set's batches from the lengths of its rows."""
     buckets = {}
     for name, source in sets.items():

@@ -169,7 +169,7 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
     original = build.Feed
 
     def filled(sets: Any, *, template: Any, buckets: Any, **settings: Any) -> Any:
-        return original(sets, template=template, buckets=build.make_buckets(sets, template), **settings)
+        return original(sets, template=template, buckets=build.choose_buckets(sets, template), **settings)
 
     monkeypatch.setattr(build, "Feed", filled)
     found, trainer = run(values, split=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from palbert.build.trainer import make_buckets
+from palbert.build.trainer import choose_buckets
 from palbert.training.buckets import DEVIATIONS, STEP, Buckets
 
 LENGTHS = np.clip(np.exp(np.random.default_rng(0).normal(3.25, 0.45, 5000)), 3, 128).astype(np.int64)
@@ -58,7 +58,7 @@ def steps(start: Start) -> Callable[..., Any]:
         run = start(f"run-{fills}", **settings)
         trainer = run.trainer
         if fills:
-            trainer.feed.buckets = make_buckets(trainer.feed.sets, trainer.feed.template)
+            trainer.feed.buckets = choose_buckets(trainer.feed.sets, trainer.feed.template)
         run.model.eval()  # dropout would draw for the filling too
         sets = ("sst", "quora", "sts")
         batches = trainer.feed(sets, dict.fromkeys(sets, 0))
@@ -99,7 +99,7 @@ def test_filled_batches_of_like_rows_are_of_one_kind(start: Start) -> None:
     feed = start().trainer.feed
     sets = ("sst", "quora", "sts")
     plain = {feed(sets, dict.fromkeys(sets, number))[0].kind for number in range(20)}
-    feed.buckets = make_buckets(feed.sets, feed.template)
+    feed.buckets = choose_buckets(feed.sets, feed.template)
     filled = [feed(sets, dict.fromkeys(sets, number))[0] for number in range(20)]
     usual = [batch for batch in filled if all(part.filling for part in batch.parts.values())]
     assert len(usual) >= 18
@@ -108,7 +108,7 @@ def test_filled_batches_of_like_rows_are_of_one_kind(start: Start) -> None:
 
 def test_the_parts_of_some_tasks_keep_their_filling(start: Start) -> None:
     feed = start().trainer.feed
-    feed.buckets = make_buckets(feed.sets, feed.template)
+    feed.buckets = choose_buckets(feed.sets, feed.template)
     sets = ("sst", "quora", "sts")
     [batch] = feed(sets, dict.fromkeys(sets, 0))
     part = batch.only(["quora"])

@@ -76,7 +76,7 @@ def fitted(run: Any) -> tuple[list[dict[str, float]], list[torch.Tensor]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -> None:
     captured, computed = start("captured", **merged(METHODS[method])), start("computed", **merged(METHODS[method]))
-    computed.trainer.execution = Eager(computed.machine.device)  # of the same filled batches
+    computed.trainer.execution = Eager(computed.machine.device)
     losses, weights = fitted(captured)
     expected_losses, expected_weights = fitted(computed)
     execution = captured.trainer.execution
@@ -158,9 +158,6 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
         made = verb._Run(
             recipe(**settings, run={"device": "auto", "capture": capture}), RunFolder(tmp_path / folder), resume=resume
         )
-        made.recipe = made.recipe.model_copy(update={"run": made.recipe.run.model_copy(update={"capture": "auto"})})
-        if capture == "off":  # computed, of the same filled batches
-            made.trainer.feed.buckets = whole.trainer.feed.buckets
         if stop:
             step = made.trainer.step
 
