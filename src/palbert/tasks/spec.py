@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.tasks.choices import Component, Target, component, one_of
+from palbert.tasks.prior import in_order, problems_of
 from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Task(Value):
     """Training loss; the target's usual one unless given."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of every label that is spread evenly over the classes; for classes and binary."""
+    prior: tuple[float, ...] = ()
+    """Share of each class where the model will be used, if it is not that of the training rows; binary: of yes."""
     metrics: tuple[str, ...] = ()
     """What is measured; the first one stands for the task in the overall score."""
     weight: float = Field(default=1.0, ge=0)
@@ -107,6 +110,8 @@ class Task(Value):
             values.setdefault("metrics", METRICS_OF_TARGET[target])
         if target == "binary":
             values.setdefault("classes", ("no", "yes"))
+        if "prior" in values:
+            values["prior"] = in_order(values["prior"], target=target, classes=values.get("classes"))
         return values
 
     @model_validator(mode="after")
@@ -153,6 +158,7 @@ class Task(Value):
             problems.append("head 'cosine' predicts a number; the target is " + self.target)
         if self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
+        problems += problems_of(self.prior, classes=() if self.target == "number" else self.classes)
         if not self.metrics:
             problems.append("metrics must name at least one metric")
         problems += [
