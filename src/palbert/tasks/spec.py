@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 else:
     HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
 
+Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
 SMOOTHED_LOSSES = ("cross-entropy", "binary-cross-entropy")
@@ -72,6 +73,8 @@ class Task(Value):
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
     extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
     """Further training sets by name, each with its own mapping, factor and batch size."""
+    drop_overlap: tuple[Overlap, ...] = ()
+    """Training rows to leave out: those in "dev" or "test" too, or with a text of theirs, "dev-texts", "test-texts"."""
 
     batch_size: int | None = Field(default=None, ge=1)
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
@@ -103,7 +106,7 @@ class Task(Value):
     def _fill_in(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = with_lists(values, "train", "dev", "test", "teachers")
+        values = with_lists(values, "train", "dev", "test", "teachers", "drop_overlap")
         target = values.get("target")
         if target in LOSS_OF_TARGET:
             values.setdefault("loss", LOSS_OF_TARGET[target])

@@ -165,6 +165,9 @@ def _notes(
     for name, dataset in [*train.items(), *datasets.items()]:
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
+        if dataset.overlapping:
+            kinds = " or ".join(recipe.sets[name].drop_overlap)
+            notes.append(f"{name} train: {dataset.overlapping} rows were left out that {kinds} has too.")
         if dataset.unpaired:
             notes.append(
                 f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."

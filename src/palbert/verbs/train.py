@@ -18,6 +18,7 @@ from palbert.build import (
     build_trainer,
     check_lengths,
     check_names,
+    count_overlap,
     evaluate_now,
     load_datasets,
     make_sampler,
@@ -260,7 +261,9 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra", "teachers"})
+                name: task.model_dump(
+                    mode="json", exclude={"train", "dev", "test", "extra", "teachers", "drop_overlap"}
+                )
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -279,4 +282,19 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
             lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
             details += [lacking] if dataset.unpaired else []
+            overlap = f"{dataset.overlapping:,} left out that {' or '.join(task.drop_overlap)} has"
+            details += [overlap] if dataset.overlapping else []
             log.info("%s %s: %s", name, split, ", ".join(details))
+    for name, dataset in data["train"].items():
+        own = recipe.tasks[recipe.task_of[name]]
+        for kind, rows in count_overlap(own, dataset, local=True).items():
+            if rows and not kind.endswith("-texts"):
+                hint = f'tasks.{own.name}.drop_overlap = ["{kind}"] leaves them out'
+                log.info(
+                    "%s train: %s of its rows %s in %s too; %s",
+                    name,
+                    f"{rows:,}",
+                    "is" if rows == 1 else "are",
+                    kind,
+                    hint,
+                )
