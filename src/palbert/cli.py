@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.commands.data import data_app
+from palbert.commands.submit import submit
 from palbert.errors import PalbertError, StoppedError
 from palbert.terminal import (
     complain,
@@ -277,6 +278,9 @@ def recipes() -> None:
     from palbert.recipe.load import list_recipes
 
     print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
+
+
+app.command()(submit)
 
 
 def main() -> None:
