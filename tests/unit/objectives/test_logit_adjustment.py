@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,9 +150,13 @@ def skewed(tiny_encoder: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("no_plots", "on_cpu")
-def test_a_trained_model_answers_for_the_prior(skewed: dict[str, Any], write_recipe: Write, tmp_path: Path) -> None:
+def test_a_trained_model_answers_for_the_prior(
+    skewed: dict[str, Any], write_recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "palbert")
     skewed["tasks"]["toy"]["prior"] = 0.375
     run = palbert.train(write_recipe(skewed), out=tmp_path / "run")
+    assert "toy train: class shares 31.0% / 69.0%, trained to answer for 62.5% / 37.5%" in caplog.text
     answers = palbert.load(run).predict("toy", ["film", "movie", "story"])
     found = [(answer.probabilities or {})["yes"] for answer in answers]
     np.testing.assert_allclose(found, bayes([0.625, 0.375])[:, 1], atol=0.05)

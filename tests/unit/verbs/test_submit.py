@@ -185,6 +185,7 @@ def test_the_last_run_learns_dev_too_and_its_last_checkpoint_answers(
     trained = run_copy.with_name("copied-run-with-dev")
     assert done.run == trained and (trained / "submission" / "sst-test-output.csv").is_file()
     assert "2 epochs, as many as best took" in caplog.text
+    assert "in dev too" not in caplog.text  # that is what was asked for
     before, after = load_recipe(run_copy / "recipe.toml"), load_recipe(trained / "recipe.toml")
     assert (before.training.epochs, after.training.epochs) == (3, 2)
     assert "Trained on train and dev together for 2 epochs" in after.description
