@@ -50,7 +50,7 @@ def adjusted(loss: Loss, labels: NDArray[np.int64], prior: Sequence[float], *, o
     if not shares.all():
         lacking = ", ".join(str(index) for index in np.flatnonzero(shares == 0))
         raise DataError(
-            f"{name} train: a prior needs rows of every class, found none of class {lacking}.",
+            f"{name} train: a prior needs rows of every class, found none of class {lacking} (from 0).",
             hint="Leave the prior out, or the set.",
         )
     shift = np.log(shares / (np.array(prior) / math.fsum(prior)))

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import logit
 
 import palbert
-from palbert.build import make_objectives
+from palbert.build import load_datasets, make_objectives
+from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RecipeError
 from palbert.objectives.logit_adjustment import LogitAdjusted, adjusted
 from palbert.objectives.supervised import binary_cross_entropy, cross_entropy
@@ -129,6 +131,18 @@ def test_a_table_of_shares_is_put_in_the_order_of_the_classes_and_survives_being
 def test_without_training_rows_there_is_nothing_to_compare_with() -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"quora": {"prior": 0.1}}})
     assert not isinstance(make_objectives(recipe).supervised.losses["quora"], LogitAdjusted)
+
+
+def test_every_set_of_a_task_is_corrected_by_its_own_shares(tokenizer: TextTokenizer) -> None:
+    recipe = make_recipe({"data": "samples", "tasks": {"quora": {"prior": 0.3, "extra": ["snli"]}}})
+    train = load_datasets(recipe, "train", tokenizer)
+    losses = make_objectives(recipe, train).supervised.losses
+    shares = {name: dataset.labels.mean() for name, dataset in train.items() if dataset.labels is not None}
+    assert shares["quora"] != shares["quora+snli"]
+    for name, share in shares.items():
+        loss = losses[name]
+        assert isinstance(loss, LogitAdjusted)
+        assert loss.shift.tolist() == pytest.approx([logit(share) - logit(0.3)], abs=1e-6)
 
 
 @pytest.fixture
