@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.submit import Submission, submit
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ __all__ = [
     "PalbertError",
     "Prediction",
     "Predictor",
+    "Submission",
     "compare",
     "dry_run",
     "evaluate",
@@ -32,6 +34,7 @@ __all__ = [
     "load_recipe",
     "make_recipe",
     "pretrain",
+    "submit",
     "train",
 ]
 
@@ -39,6 +42,7 @@ _HOMES = {
     "PalbertError": "errors",
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
+    "Submission": "verbs.submit",
     "compare": "verbs.compare",
     "dry_run": "verbs.dry_run",
     "evaluate": "verbs.evaluate",
@@ -46,6 +50,7 @@ _HOMES = {
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
+    "submit": "verbs.submit",
     "train": "verbs.train",
 }
 

@@ -31,6 +31,7 @@ PAGES: dict[str, Mapping[str, Any]] = {
     "extra-data.md": {},
     "gradient-methods.md": GRADIENTS,
     "phases.md": {},
+    "prior.md": {},
     "samplers.md": SAMPLERS,
     "schedules.md": SCHEDULES,
 }

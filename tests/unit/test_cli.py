@@ -45,7 +45,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_the_verbs_are_those_that_were_promised() -> None:
     promised = ["demo", "train", "pretrain", "evaluate", "predict", "compare", "recipes"]
     assert VERBS[: len(promised)] == [[verb] for verb in promised]
-    assert ["data", "check"] in VERBS
+    assert ["submit"] in VERBS and ["data", "check"] in VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)

@@ -2,7 +2,7 @@
 
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
-from palbert.build.data import load_datasets, load_set
+from palbert.build.data import count_overlap, load_datasets, load_set
 from palbert.build.machine import Machine, build_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
@@ -20,6 +20,7 @@ __all__ = [
     "check_lengths",
     "check_names",
     "check_pretraining",
+    "count_overlap",
     "evaluate_now",
     "load_corpus",
     "load_datasets",

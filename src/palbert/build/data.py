@@ -2,20 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from palbert.data.dataset import Dataset, Split, load_dataset
+from palbert.data.overlap import find_overlap, known
+from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.triplets import make_triplets
+from palbert.errors import DataError
 from palbert.recipe.schema import Recipe
-from palbert.tasks.spec import Task
+from palbert.runtime.files import sha256
+from palbert.tasks.spec import Overlap, Task
 
 
 def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
-    """Read one split of every task that has files for it; of the training data, the extra sets too."""
+    """Read one split of every task that has files for it; of the training data, the extra sets too.
+
+    Training rows that a task does not want to share with dev or test are left out.
+    """
     sets = recipe.sets if split == "train" else recipe.tasks
-    return {name: load_set(task, split, tokenizer) for name, task in sets.items() if getattr(task, split)}
+    loaded = {name: load_set(task, split, tokenizer) for name, task in sets.items() if getattr(task, split)}
+    if split != "train":
+        return loaded
+    return {name: _without_overlap(recipe.tasks[sets[name].name], dataset) for name, dataset in loaded.items()}
 
 
 def load_set(task: Task, split: Split, tokenizer: TextTokenizer) -> Dataset:
     """Read one split of a task; one of its extra sets of pairs that are to be triplets becomes them."""
     dataset = load_dataset(task, split, tokenizer)
     return make_triplets(dataset) if task.triplets and task.labelled else dataset
+
+
+def count_overlap(task: Task, dataset: Dataset, *, local: bool = False) -> dict[str, int]:
+    """Count the rows of a training set that its task's dev and test files have too, by what `drop_overlap` calls them.
+
+    Args:
+        task: The task, whose files they are.
+        dataset: One of its training sets.
+        local: Leave out splits that would have to be fetched from the Hub.
+    """
+    kinds: list[Overlap] = ["dev", "test"]
+    kinds += ["dev-texts", "test-texts"] if task.kind == "pair" else []
+    there = [kind for kind in kinds if (files := getattr(task, _split(kind))) and not (local and _remote(files))]
+    return {kind: int(mask.sum()) for kind, mask in zip(there, _masks(task, dataset, there), strict=True)}
+
+
+def _without_overlap(task: Task, dataset: Dataset) -> Dataset:
+    """Leave out what a task's `drop_overlap` names."""
+    if not task.drop_overlap:
+        return dataset
+    overlapping = np.logical_or.reduce(_masks(task, dataset, list(task.drop_overlap)))
+    if overlapping.all():
+        raise DataError(
+            f"{', '.join(dataset.files)}: all {len(dataset):,} training rows of {task.name} are in "
+            f"{' or '.join(task.drop_overlap)}.",
+            hint=f"Give other files, or leave tasks.{task.name}.drop_overlap out.",
+        )
+    paths = [source.path for kind in task.drop_overlap for source in getattr(task, _split(kind))]
+    read = {str(file): sha256(file) for path in paths for file in resolve_files(path)}
+    kept = dataset.take(np.flatnonzero(~overlapping)) if overlapping.any() else dataset
+    return replace(kept, overlapping=int(overlapping.sum()), files={**dataset.files, **read})
+
+
+def _masks(task: Task, dataset: Dataset, kinds: list[Overlap]) -> list[np.ndarray]:
+    splits = {split: known(task, split) for split in dict.fromkeys(map(_split, kinds))}
+    return find_overlap(dataset, [(splits[_split(kind)], kind.endswith("-texts")) for kind in kinds])
+
+
+def _split(kind: Overlap) -> Split:
+    return "dev" if kind.startswith("dev") else "test"
+
+
+def _remote(files: tuple[object, ...]) -> bool:
+    return any(getattr(source, "path", "").startswith("hf:") for source in files)

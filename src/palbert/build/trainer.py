@@ -28,6 +28,7 @@ from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
 from palbert.objectives.balance import BALANCES, Balance
+from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import OBJECTIVES, Objectives
 from palbert.objectives.supervised import LOSSES, Supervised, smoothed
@@ -86,11 +87,18 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
     return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
 
 
-def make_objectives(recipe: Recipe) -> Objectives:
-    """Make the supervised losses, the terms beside them, and the balance between the tasks."""
+def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) -> Objectives:
+    """Make the supervised losses, the terms beside them, and the balance between the tasks.
+
+    Without the training sets, whose shares a prior is compared with, the losses are those of no prior.
+    """
     losses = {
         name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
     }
+    for name, dataset in (train or {}).items():
+        if name in losses and recipe.sets[name].prior and dataset.labels is not None:
+            task = recipe.sets[name]
+            losses[name] = adjusted(losses[name], dataset.labels, task.prior, outputs=task.outputs, name=name)
     goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
     terms = []
     for number, section in enumerate(recipe.objectives):
@@ -188,7 +196,7 @@ def build_trainer(
     """
     training = recipe.training
     set_trained(model, recipe)
-    objective = make_objectives(recipe)
+    objective = make_objectives(recipe, train)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})

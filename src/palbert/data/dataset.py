@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,9 +48,21 @@ class Dataset:
     """sha256 of each file."""
     unpaired: int = 0
     """Premises left out of triplets because they lacked an entailment or a contradiction."""
+    overlapping: int = 0
+    """Training rows left out because dev or test has them too."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, rows: NDArray[np.int64]) -> Dataset:
+        """Return some of the rows, in that order."""
+        return replace(
+            self,
+            ids=self.ids.take(rows),
+            texts=tuple(column.take(rows) for column in self.texts),
+            tokens=tuple(column.take(rows) for column in self.tokens),
+            labels=None if self.labels is None else self.labels[rows],
+        )
 
 
 def load_dataset(task: Task, split: Split, tokenizer: TextTokenizer, *, cache: Path | None = None) -> Dataset:

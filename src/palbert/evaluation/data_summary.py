@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,11 +43,18 @@ class SplitSummary:
     """A few findings, one sentence each."""
     dropped: int
     """Rows left out on purpose, because of their label."""
+    overlap: Mapping[str, int] = field(default_factory=dict)
+    """Rows of a training set that are in dev or test too, or have a text of theirs, by the names of `drop_overlap`."""
 
     @property
     def truncated_share(self) -> float:
         """The share of the inputs that is cut."""
         return self.truncated / max(len(self.lengths), 1)
+
+    @property
+    def shared(self) -> list[tuple[str, int]]:
+        """What a training set has in common with dev and test, as far as it has."""
+        return [(kind, rows) for kind, rows in self.overlap.items() if rows]
 
     @property
     def problems(self) -> list[str]:

@@ -273,6 +273,11 @@ def _missing_files(recipe: Recipe) -> list[str]:
                 for source in sources
                 if not source.path.startswith("hf:") and not Path(source.path).is_file()
             ]
+        problems += [
+            f'tasks.{name}.drop_overlap: names "{kind}", and the task has no test files.'
+            for kind in task.drop_overlap
+            if kind.startswith("test") and not task.test
+        ]
     return problems + _text_problems(recipe)
 
 

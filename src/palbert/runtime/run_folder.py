@@ -34,6 +34,11 @@ class RunFolder:
         return self.path / "predictions"
 
     @property
+    def submission(self) -> Path:
+        """Prediction files to hand in."""
+        return self.path / "submission"
+
+    @property
     def checkpoints(self) -> Path:
         """best, best-<task> and last."""
         return self.path / "checkpoints"
@@ -88,7 +93,7 @@ class RunFolder:
         """Start afresh: remove the files of a former run, and only those, and make the folder."""
         pretrained = [] if keep_pretrained else [self.pretrained]
         with disk_errors(self.path):
-            for folder in (self.predictions, self.checkpoints, self.tensorboard, *pretrained):
+            for folder in (self.predictions, self.submission, self.checkpoints, self.tensorboard, *pretrained):
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]

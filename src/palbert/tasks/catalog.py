@@ -77,6 +77,14 @@ COURSE_FILES: dict[str, dict[str, str]] = {
     "snli": {"train": "snli-train.tsv", "dev": "snli-dev.tsv", "test": "snli-test.tsv"},
 }
 
+COURSE_ANSWERS: dict[str, dict[str, str]] = {
+    "sst": {"file": "sst-{split}-output.csv", "column": "Predicted_Sentiment", "number": "d"},
+    "quora": {"file": "para-{split}-output.csv", "column": "Predicted_Is_Paraphrase", "number": ".1f"},
+    "sts": {"file": "sts-{split}-output.csv", "column": "Predicted_Similiary", "number": ".6f"},
+    "cfimdb": {"file": "full-model-cfimdb-{split}-out.csv", "column": "Predicted_Sentiment", "number": "d"},
+}
+"""Prediction files of the course, with its own spelling of the columns."""
+
 HUB_SOURCES: dict[str, dict[str, Any]] = {
     "sst": {
         "train": "hf:SetFit/sst5:train",

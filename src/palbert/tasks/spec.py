@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.tasks.choices import Component, Target, component, one_of
+from palbert.tasks.prior import in_order, problems_of
 from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 else:
     HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
 
+Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
 SMOOTHED_LOSSES = ("cross-entropy", "binary-cross-entropy")
@@ -71,6 +73,8 @@ class Task(Value):
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
     extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
     """Further training sets by name, each with its own mapping, factor and batch size."""
+    drop_overlap: tuple[Overlap, ...] = ()
+    """Training rows to leave out: those in "dev" or "test" too, or with a text of theirs, "dev-texts", "test-texts"."""
 
     batch_size: int | None = Field(default=None, ge=1)
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
@@ -88,6 +92,8 @@ class Task(Value):
     """Training loss; the target's usual one unless given."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of every label that is spread evenly over the classes; for classes and binary."""
+    prior: tuple[float, ...] = ()
+    """Share of each class where the model will be used, if it is not that of the training rows; binary: of yes."""
     metrics: tuple[str, ...] = ()
     """What is measured; the first one stands for the task in the overall score."""
     weight: float = Field(default=1.0, ge=0)
@@ -100,13 +106,15 @@ class Task(Value):
     def _fill_in(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = with_lists(values, "train", "dev", "test", "teachers")
+        values = with_lists(values, "train", "dev", "test", "teachers", "drop_overlap")
         target = values.get("target")
         if target in LOSS_OF_TARGET:
             values.setdefault("loss", LOSS_OF_TARGET[target])
             values.setdefault("metrics", METRICS_OF_TARGET[target])
         if target == "binary":
             values.setdefault("classes", ("no", "yes"))
+        if "prior" in values:
+            values["prior"] = in_order(values["prior"], target=target, classes=values.get("classes"))
         return values
 
     @model_validator(mode="after")
@@ -153,6 +161,7 @@ class Task(Value):
             problems.append("head 'cosine' predicts a number; the target is " + self.target)
         if self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
+        problems += problems_of(self.prior, classes=() if self.target == "number" else self.classes)
         if not self.metrics:
             problems.append("metrics must name at least one metric")
         problems += [

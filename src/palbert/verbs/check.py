@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from palbert.build import load_set
+from palbert.build import count_overlap, load_set
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
+from palbert.data.overlap import Row, normal_row
 from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.data_summary import SplitSummary, render_data_report
 from palbert.evaluation.wording import plural
@@ -21,7 +23,6 @@ from palbert.tasks.spec import Task
 
 EXAMPLES = 3
 UNPAIRED = "no entailment, or no contradiction"
-Row = tuple[str, ...]
 
 
 def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> list[SplitSummary]:
@@ -38,9 +39,12 @@ def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) ->
                 # Rows without text or label are findings here, not errors.
                 lenient = view.model_copy(update={"bad_rows": "drop"})
                 dataset = load_set(lenient, split, tokenizer)  # type: ignore[arg-type]
-                rows = [_normal(row) for row in zip(*dataset.texts, strict=True)]
-                summaries.append(_summarise(name, view, dataset, rows, train, tokenizer))
-                train |= set(rows) if split == "train" else set()
+                rows = [normal_row(row) for row in zip(*dataset.texts, strict=True)]
+                summary = _summarise(name, view, dataset, rows, train, tokenizer)
+                if split == "train":
+                    train |= set(rows)
+                    summary = replace(summary, overlap=count_overlap(task, dataset))
+                summaries.append(summary)
     return summaries
 
 
@@ -58,11 +62,6 @@ def label_shares(summary: SplitSummary) -> str:
 def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary]) -> None:
     """Write the page with the plots."""
     write_text(path, render_data_report(title, summaries))
-
-
-def _normal(row: Row) -> Row:
-    """Ignore case, space and the order of a pair."""
-    return tuple(sorted(" ".join(text.casefold().split()) for text in row))
 
 
 def _summarise(

@@ -156,15 +156,22 @@ def _notes(
     recipe: Recipe, train: Mapping[str, Dataset], datasets: Mapping[str, Dataset], tokenizer: TextTokenizer
 ) -> list[str]:
     notes = []
+    [split] = {dataset.split for dataset in datasets.values()}
     encoder = recipe.encoder.name
     for seen, encoders in SEEN_BY_ENCODERS.items():
         if seen in recipe.tasks and recipe.data != "samples" and any(part in encoder.lower() for part in encoders):
             notes.append(f"{encoder} has seen {seen} pairs in its own training: its {seen} score is not clean.")
     if recipe.data == "samples":
         notes.append("Trained and scored on palbert's small sample data: a demonstration, not a benchmark.")
+    for name, task in recipe.tasks.items():
+        if {source.path for source in task.train} & {source.path for source in getattr(task, split)}:
+            notes.append(f"{name}: its {split} rows are among its training rows; their score says nothing of others.")
     for name, dataset in [*train.items(), *datasets.items()]:
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
+        if dataset.overlapping:
+            kinds = " or ".join(recipe.sets[name].drop_overlap)
+            notes.append(f"{name} train: {dataset.overlapping} rows were left out that {kinds} has too.")
         if dataset.unpaired:
             notes.append(
                 f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."

@@ -18,6 +18,7 @@ from palbert.build import (
     build_trainer,
     check_lengths,
     check_names,
+    count_overlap,
     evaluate_now,
     load_datasets,
     make_sampler,
@@ -29,6 +30,7 @@ from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder
+from palbert.objectives.logit_adjustment import class_shares
 from palbert.recipe.load import dump_recipe, load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import Ranks, find_ranks
@@ -36,6 +38,7 @@ from palbert.runtime.files import write_text
 from palbert.runtime.precision import choose_device
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state, seed_apart, seed_everything
+from palbert.tasks.spec import Task
 from palbert.training.checkpoint import (
     load_weights,
     read_description,
@@ -260,7 +263,9 @@ class _Run:
             "adapters": self.recipe.adapters.model_dump(mode="json") if self.recipe.adapters else None,
             "relation": self.recipe.relation.model_dump(mode="json") if self.recipe.relation else None,
             "tasks": {
-                name: task.model_dump(mode="json", exclude={"train", "dev", "test", "extra", "teachers"})
+                name: task.model_dump(
+                    mode="json", exclude={"train", "dev", "test", "extra", "teachers", "drop_overlap"}
+                )
                 for name, task in self.recipe.tasks.items()
             },
         }
@@ -279,4 +284,28 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
             details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
             lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
             details += [lacking] if dataset.unpaired else []
+            overlap = f"{dataset.overlapping:,} left out that {' or '.join(task.drop_overlap)} has"
+            details += [overlap] if dataset.overlapping else []
             log.info("%s %s: %s", name, split, ", ".join(details))
+    for name, dataset in data["train"].items():
+        _log_shares(name, recipe.sets[name], dataset)
+        _log_overlap(name, recipe.tasks[recipe.task_of[name]], dataset)
+
+
+def _log_shares(name: str, task: Task, dataset: Dataset) -> None:
+    """Say which class shares a set has, and which ones the model is to answer for."""
+    if task.prior and dataset.labels is not None:
+        found, wanted = (
+            " / ".join(f"{share:.1%}" for share in shares)
+            for shares in (class_shares(dataset.labels, len(task.classes)), task.prior)
+        )
+        log.info("%s train: class shares %s, trained to answer for %s", name, found, wanted)
+
+
+def _log_overlap(name: str, task: Task, dataset: Dataset) -> None:
+    """Say which rows a set shares with dev and test, unless it was asked to: an overlap may be an oversight."""
+    for kind, rows in count_overlap(task, dataset, local=True).items():
+        meant = set(getattr(task, kind.removesuffix("-texts"))) <= set(task.train)
+        if rows and not meant and not kind.endswith("-texts"):
+            shared = f"{rows:,} of its rows {'is' if rows == 1 else 'are'} in {kind} too"
+            log.info('%s train: %s; tasks.%s.drop_overlap = ["%s"] leaves them out', name, shared, task.name, kind)

@@ -108,16 +108,17 @@ def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Pa
     result = cli("data", "check", recipe, "--out", page)
     assert result.code == 0
     assert [" ".join(line.split()) for line in result.out.splitlines()[:6]] == [
-        "task split rows labels tokens mean / max cut empty twice in train",
-        "tone train 6 33% / 17% / 50% 6 / 12 1 2 2 0",
-        "tone dev 4 25% / 50% / 25% 4 / 6 0 1 1 2",
-        "tone test 2 none 4 / 4 0 0 0 1",
-        "alike train 3 1 … 2.5, mean 1.50 6 / 7 0 0 1 0",
-        "alike dev 2 3 … 4, mean 3.50 9 / 11 1 0 0 1",
+        "task split rows labels tokens mean / max cut empty twice in train shares with",
+        "tone train 6 33% / 17% / 50% 6 / 12 1 2 2 0 dev 4, test 1",
+        "tone dev 4 25% / 50% / 25% 4 / 6 0 1 1 2 –",
+        "tone test 2 none 4 / 4 0 0 0 1 –",
+        "alike train 3 1 … 2.5, mean 1.50 6 / 7 0 0 1 0 dev 2, dev-texts 2",
+        "alike dev 2 3 … 4, mean 3.50 9 / 11 1 0 0 1 –",
     ]
     assert f"Plots: {page}" in result.out
     text = page.read_text("utf-8")
     assert "<svg" in text and "Twice with different labels" in text and "THE SOUP was great" in text
+    assert "Shared with dev and test: <code>dev</code> 4 rows, <code>test</code> 1 row." in text
     assert 'src="' not in text
 
 

@@ -1,0 +1,1 @@
+"""Commands: verbs of the command line that have files of their own — parse, call, print."""

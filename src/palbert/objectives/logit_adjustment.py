@@ -1,0 +1,63 @@
+"""Logit adjustment: outputs for other class shares than those of the training rows (Menon et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palbert.errors import DataError
+from palbert.objectives import Loss
+
+ROUNDING = 1e-9
+"""A shift that is the rounding of shares, not a difference between them."""
+
+
+class LogitAdjusted:
+    """A loss of the logits f(x) + log(π_train / π), so that f(x) itself answers for the prior π.
+
+    By Bayes' rule, p(y | x) ∝ p(x | y) π(y): where texts of a class are alike in both places and only the shares of
+    the classes differ, the logits for the training rows are those for π plus log(π_train / π). Equation 10 of
+    arXiv:2007.07314, which takes π for uniform. Weights π / π_train on the rows have the same optimum, but leave next
+    to no trace in a network that can fit its training rows (arXiv:1812.03372), and make the gradients noisier.
+    """
+
+    def __init__(self, loss: Loss, shift: NDArray[np.float64]) -> None:
+        self.loss = loss
+        self.shift = torch.from_numpy(shift).float()
+
+    def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of the shifted outputs, (rows, outputs)."""
+        self.shift = self.shift.to(outputs.device)  # copied once: CUDA graphs cannot wait for the host
+        return self.loss(outputs + self.shift, labels)
+
+
+def adjusted(loss: Loss, labels: NDArray[np.int64], prior: Sequence[float], *, outputs: int, name: str) -> Loss:
+    """Return a loss whose outputs are for a prior; the loss itself where the labels have these shares already.
+
+    Args:
+        loss: The loss of outputs and labels.
+        labels: Those of all training rows of the set, whose shares are π_train.
+        prior: The share of each class where the model will be used.
+        outputs: The head's: one logit a class, or one for yes.
+        name: The set, for errors.
+    """
+    shares = class_shares(labels, len(prior))
+    if not shares.all():
+        lacking = ", ".join(str(index) for index in np.flatnonzero(shares == 0))
+        raise DataError(
+            f"{name} train: a prior needs rows of every class, found none of class {lacking} (from 0).",
+            hint="Leave the prior out, or the set.",
+        )
+    shift = np.log(shares / (np.array(prior) / math.fsum(prior)))
+    shift = shift[1:] - shift[:1] if outputs == 1 else shift
+    return LogitAdjusted(loss, shift) if np.abs(shift).max() > ROUNDING else loss
+
+
+def class_shares(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Return the share of each class among labels."""
+    return np.bincount(labels, minlength=classes) / len(labels)
