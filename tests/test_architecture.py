@@ -15,6 +15,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS = {
     "__main__": 8,
     "cli": 7,
+    "commands": 7,
     "terminal": 6,
     "verbs": 6,
     "build": 5,
@@ -30,7 +31,7 @@ ROWS = {
     "runtime": 1,
     "errors": 0,
 }
-SIDEWAYS = {("recipe", "tasks")}
+SIDEWAYS = {("recipe", "tasks"), ("cli", "commands")}
 """The imports between parts of one row that are drawn."""
 LONGEST = 350
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.reproduce import reproduce
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "load_recipe",
     "make_recipe",
     "pretrain",
+    "reproduce",
     "train",
 ]
 
@@ -46,6 +48,7 @@ _HOMES = {
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
+    "reproduce": "verbs.reproduce",
     "train": "verbs.train",
 }
 

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from palbert import __version__
+from palbert.commands import Overrides, data_app, reproduce
 from palbert.errors import PalbertError, StoppedError
 from palbert.terminal import (
     complain,
@@ -51,15 +52,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(no_args_is_help=True, help="Look at data before training on it.")
 app.add_typer(data_app, name="data")
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
-Overrides = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),
+Out = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads this annotation on Python 3.10
+    typer.Option("--out", help="The run folder. [runs/<recipe>]"),
 ]
-Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder. [runs/<recipe>]")]  # noqa: UP045
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]
@@ -279,39 +278,7 @@ def recipes() -> None:
     print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
 
 
-@data_app.command("check")
-def data_check(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
-    overrides: Overrides = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write a page with plots here. [data-<recipe>.html]")
-    ] = None,
-) -> None:
-    """Rows, labels, lengths, duplicates and leakage of a recipe's data, as a table and as plots.
-
-    Example:  palbert data check my.toml --out data.html
-    """
-    from palbert.verbs.check import check_data, label_shares, write_data_report
-
-    summaries = check_data(recipe, overrides=overrides or ())
-    rows = [
-        [
-            item.task,
-            item.split,
-            f"{item.rows:,}",
-            label_shares(item),
-            f"{sum(item.lengths) / len(item.lengths):.0f} / {max(item.lengths)}",
-            f"{item.truncated:,}",
-            f"{item.empty:,}",
-            f"{item.duplicates:,}",
-            f"{item.leaked:,}",
-        ]
-        for item in summaries
-    ]
-    print_table(["task", "split", "rows", "labels", "tokens mean / max", "cut", "empty", "twice", "in train"], rows)
-    path = out or Path(f"data-{Path(recipe).stem}.html")
-    write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
-    typer.echo(f"\nPlots: {path}")
+app.command()(reproduce)
 
 
 def main() -> None:

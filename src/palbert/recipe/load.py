@@ -47,9 +47,10 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_file
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file as nested values."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
+    return values
 
 
 def find_recipe(source: str | Path) -> Path:

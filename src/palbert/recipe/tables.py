@@ -168,8 +168,10 @@ def merged(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
     result = copy.deepcopy(dict(values))
     for key, setting in settings.items():
         own = result.get(key)
-        both = isinstance(own, Mapping) and isinstance(setting, Mapping)
-        result[key] = merged(own, setting) if both else copy.deepcopy(setting)
+        if isinstance(own, Mapping) and isinstance(setting, Mapping):
+            result[key] = merged(own, setting)
+        else:
+            result[key] = copy.deepcopy(setting)
     return result
 
 
@@ -184,12 +186,10 @@ def shrunk(values: Mapping[str, Any]) -> dict[str, Any]:
             "encoder": {"name": "minilm"},
             "training": {**length, "batch_size": 4, "log_every": 1},
             "run": {"tensorboard": False},
-            # The sample rows have no reviews to be scored on.
-            "tasks": {"cfimdb": {"train": "cfimdb-train.tsv", "dev": "cfimdb-train.tsv"}}
-            if "cfimdb" in values["tasks"]
-            else {},
         },
     )
+    if "cfimdb" in result["tasks"]:  # the sample rows have no reviews to be scored on
+        result["tasks"]["cfimdb"].update(train="cfimdb-train.tsv", dev="cfimdb-train.tsv")
     for task in result["tasks"].values():
         task.update(small)
         for extra in task.get("extra", {}).values():
