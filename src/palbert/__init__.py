@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
     from palbert.verbs.reproduce import reproduce
+    from palbert.verbs.results import results
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "make_recipe",
     "pretrain",
     "reproduce",
+    "results",
     "train",
 ]
 
@@ -49,6 +51,7 @@ _HOMES = {
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
     "reproduce": "verbs.reproduce",
+    "results": "verbs.results",
     "train": "verbs.train",
 }
 

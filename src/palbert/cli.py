@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from palbert import __version__
-from palbert.commands import Overrides, data_app, reproduce
+from palbert.commands import Overrides, data_app, reproduce, results
 from palbert.errors import PalbertError, StoppedError
 from palbert.terminal import (
     complain,
@@ -279,6 +279,7 @@ def recipes() -> None:
 
 
 app.command()(reproduce)
+app.command()(results)
 
 
 def main() -> None:

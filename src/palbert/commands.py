@@ -116,3 +116,19 @@ def reproduce(
     if done.failures:
         lines = "\n".join(f"{name}: {error}" for name, error in done.failures.items())
         raise TrainingError(f"{len(done.failures)} failed:\n{lines}", hint="The same command again tries them again.")
+
+
+def results(
+    folders: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Argument(help="Folders with results of palbert reproduce. [recipes/results]"),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("docs/results.md"),
+) -> None:
+    """Write a page of all tables and claims from what has been reproduced.
+
+    Example:  palbert results runs/reproduce --out results.md
+    """
+    from palbert.verbs.results import results as write_results
+
+    typer.echo(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")

@@ -50,6 +50,7 @@ def gap(first: Sequence[float], second: Sequence[float]) -> Gap:
     if squared == 0:
         return Gap(difference, difference, difference)
     freedom = squared**2 / sum(part**2 / own for part, own in parts)
-    # Rounded down, so the interval is rather too wide.
-    half = T_975[min(max(int(freedom), 1), len(T_975)) - 1] * math.sqrt(squared)
+    # Rounded down, so the interval is rather too wide; but 5.9999999 is 6.
+    whole = int(freedom + 1e-6)
+    half = T_975[min(max(whole, 1), len(T_975)) - 1] * math.sqrt(squared)
     return Gap(difference, difference - half, difference + half)

@@ -195,5 +195,7 @@ def shrunk(values: Mapping[str, Any]) -> dict[str, Any]:
         for extra in task.get("extra", {}).values():
             extra.update(small)
     for phase in result.get("phases", ()):
-        phase["training"] = {**phase.get("training", {}), **length}
+        own = phase.get("training", {})
+        # Rows that differ in the length of a phase still do.
+        phase["training"] = {**own, **length, "epochs": min(own.get("epochs", 1), 2)}
     return result
