@@ -107,7 +107,8 @@ def _listed(values: Any) -> str:
 def markdown(table: Mapping[str, Any], *, level: int = 1) -> str:
     """Write a table as Markdown: ours, what was reported, and the difference in one cell for each metric."""
     metrics = table["metrics"]
-    lines = [f"{'#' * level} {table['title']}", "", f"{table['source']}." if table["source"] else "", ""]
+    lines = [f"{'#' * level} {table['title']}", ""]
+    lines += [f"{table['source']}.", ""] if table["source"] else []
     lines += [_line(["", *metrics, "seconds", "parameters (trained)", "seeds"]), _line(["---"] * (len(metrics) + 4))]
     for row in table["rows"]:
         cells = [_cell(row, metric) for metric in metrics]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palbert.errors import DataError, RecipeError
+from palbert.evaluation.result_plots import answer_plots, curve_plots
+from palbert.evaluation.svg import standalone
 from palbert.evaluation.table import Result, markdown, score, summarise
 from palbert.evaluation.verdicts import Verdict, judge, together
-from palbert.recipe.claims import Claim, find_claims, load_claims
+from palbert.recipe.claims import Claim, Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
 
@@ -25,7 +28,8 @@ Tables and verdicts are computed; what has no results is "not run".
 """
 RULE = (
     "A difference is a row's mean over seeds minus another's, with Welch's interval. A claim holds where the whole "
-    "interval lies in its range, does not hold where none of it does, and is undecided between; one seed tells no spread."
+    "interval lies in its range, does not hold where none of it does, and is undecided between. "
+    "One seed tells no spread."
 )
 
 
@@ -37,12 +41,13 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
         raise RecipeError("No tables and claims here.", hint="Start it where recipes/ is.")
     claims = load_claims(claims_file)
     found = read_results([Path(folder) for folder in folders])
+    path = Path(out)
     sections = [HEAD]
     for setting, rows in (found or {"": {}}).items():
         sections.append(f"## {setting or 'Nothing has been run yet'}\n")
-        sections.append(_claims(claims, rows, tables))
+        sections.append(_claims(claims.claims, rows, tables))
         sections += [_table(table, rows) for table in tables]
-    path = Path(out)
+        sections += _plots(claims, rows, path, setting)
     write_text(path, "\n".join(sections))
     return path
 
@@ -63,6 +68,30 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
         for row in rows.values():
             row.sort(key=lambda result: int(result["seed"]))
     return found
+
+
+def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:
+    """Draw the plots whose rows were run into images/ beside the page; the first seed stands for its row."""
+    first = {row: results[0] for row, results in rows.items()}
+    prefix = "results-" + re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")
+    sections = []
+    for name, curves in claims.curves.items():
+        shown = [first[row] for row in curves.rows if row in first]
+        drawn = curve_plots(shown, curves.tasks) if len(shown) == len(curves.rows) else {}
+        sections += [_figures(curves.text, f"{prefix}-{name}", drawn, page)] if drawn else []
+    for name, answers in claims.answers.items():
+        drawn = answer_plots(first[answers.row]) if answers.row in first else {}
+        sections += [_figures(answers.text, f"{prefix}-{name}", drawn, page)] if drawn else []
+    return sections
+
+
+def _figures(title: str, prefix: str, drawn: Mapping[str, str], page: Path) -> str:
+    lines = [f"### {title}", ""]
+    for name, svg in drawn.items():
+        file = page.parent / "images" / f"{prefix}-{name}.svg"
+        write_text(file, standalone(svg))
+        lines.append(f"![{name.replace('-', ' ')}](images/{file.name})")
+    return "\n".join([*lines, ""])
 
 
 def _table(table: Table, rows: Rows) -> str:

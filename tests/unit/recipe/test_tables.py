@@ -135,7 +135,7 @@ def test_claims_name_rows_that_are_there_and_a_range(folder: Path) -> None:
 
     def load(**changed: object) -> object:
         path.write_text(tomli_w.dumps({"claims": {"pals": {**claim, **changed}}}), "utf-8")
-        return load_claims(path)["pals"].metric
+        return load_claims(path).claims["pals"].metric
 
     assert load() == "overall"
     with pytest.raises(RecipeError, match=r"claims\.pals: no row 'none' in mine/first"):
