@@ -65,3 +65,19 @@ def test_every_row_of_every_table_runs_in_smoke_mode(tiny_encoder: Path, tmp_pat
         for row in summary["rows"]:
             assert row["seeds"] == [0]
             assert set(row["reported"]) == set(row["difference"])
+
+
+def test_the_page_of_results_is_what_the_kept_results_give(tmp_path: Path) -> None:
+    page = palbert.results([ROOT / "recipes" / "results"], out=tmp_path / "results.md").read_text("utf-8")
+    assert page == (ROOT / "docs" / "results.md").read_text("utf-8")
+
+
+def test_the_guides_own_table_can_be_read(tiny_encoder: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "guides" / "reproduce.md").read_text("utf-8")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "pals.toml").write_text(text.split("```toml\n")[1].split("```")[0], "utf-8")
+    (tmp_path / "mine" / "base.toml").write_text('data = "samples"\ntasks = { sst = {}, quora = {} }\n', "utf-8")
+    table = load_table(tmp_path / "mine" / "pals.toml")
+    rows = {name: table.recipe(name, smoke=True, encoder=str(tiny_encoder)) for name in table.spec.rows}
+    assert [len(recipe.tasks) for recipe in rows.values()] == [2, 2, 1]
+    assert [recipe.adapters is not None for recipe in rows.values()] == [False, True, True]
