@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.reproduce import reproduce
+    from palbert.verbs.results import results
     from palbert.verbs.submit import Submission, submit
     from palbert.verbs.train import train
 
@@ -34,6 +36,8 @@ __all__ = [
     "load_recipe",
     "make_recipe",
     "pretrain",
+    "reproduce",
+    "results",
     "submit",
     "train",
 ]
@@ -50,6 +54,8 @@ _HOMES = {
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
+    "reproduce": "verbs.reproduce",
+    "results": "verbs.results",
     "submit": "verbs.submit",
     "train": "verbs.train",
 }

@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from palbert import __version__
-from palbert.commands.data import data_app
+from palbert.commands.data import Overrides, data_app
+from palbert.commands.reproduce import reproduce, results
 from palbert.commands.submit import submit
 from palbert.errors import PalbertError, StoppedError
 from palbert.terminal import (
@@ -56,11 +57,10 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
-Overrides = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),
+Out = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads this annotation on Python 3.10
+    typer.Option("--out", help="The run folder. [runs/<recipe>]"),
 ]
-Out = Annotated[Optional[Path], typer.Option("--out", help="The run folder. [runs/<recipe>]")]  # noqa: UP045
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]
@@ -280,6 +280,8 @@ def recipes() -> None:
     print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
 
 
+app.command()(reproduce)
+app.command()(results)
 app.command()(submit)
 
 

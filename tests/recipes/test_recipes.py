@@ -11,11 +11,15 @@ import pytest
 
 import palbert
 from palbert.errors import RecipeError
-from palbert.recipe.load import BUILTIN_FOLDER, SAMPLES_FOLDER, list_recipes
+from palbert.recipe.load import BUILTIN_FOLDER, SAMPLES_FOLDER, list_recipes, read_toml
 from palbert.tasks.catalog import COURSE_FILES
 
 ROOT = Path(__file__).parents[2]
-OURS = [path for path in sorted((ROOT / "recipes").rglob("*.toml")) if path.parent.name != "smoke"]  # test_smoke.py
+OURS = [
+    path
+    for path in sorted((ROOT / "recipes").rglob("*.toml"))
+    if path.parent.name != "smoke" and "description" in read_toml(path)  # test_smoke.py, test_tables.py
+]
 RECIPES = [*sorted(BUILTIN_FOLDER.glob("*.toml")), *OURS]
 
 pytestmark = pytest.mark.usefixtures("_course_files")

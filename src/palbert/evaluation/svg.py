@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -121,6 +122,23 @@ def drawing(*, width: float, height: float, label: str) -> Iterator[Drawing]:
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         picture.figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
     picture.svg = inline(buffer.getvalue(), label=label)
+
+
+def standalone(svg: str) -> str:
+    """Make a drawing a file of its own: the light theme's colours, a font and a white ground."""
+    style = Path(__file__).with_name("templates") / "style.css"
+    colors: dict[str, str] = {}
+    for name, color in re.findall(r"--([\w-]+): (#\w+)", style.read_text("utf-8")):
+        colors.setdefault(name, color)  # the light theme comes first
+    root = ElementTree.fromstring(re.sub(r"var\(--([\w-]+)\)", lambda match: colors[match[1]], svg))
+    _, _, width, height = root.attrib["viewBox"].split()
+    root.attrib.update(
+        xmlns="http://www.w3.org/2000/svg",
+        width=width,
+        height=height,
+        style="stroke-linejoin: round; background: #ffffff; font-family: sans-serif",
+    )
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def plain(text: str, *, length: int = 24) -> str:

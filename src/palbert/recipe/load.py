@@ -38,13 +38,19 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_file
         check_files: Refuse a recipe whose data files are not there.
     """
     path = find_recipe(source)
+    values = read_toml(path)
+    for override in overrides:
+        apply_override(values, override)
+    return make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file as nested values."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
-    for override in overrides:
-        _set(values, override)
-    return make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
+    return values
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -66,10 +72,11 @@ def list_recipes() -> list[tuple[str, str]]:
     listed = []
     for name, path in found:
         try:
-            description = tomllib.loads(path.read_text(encoding="utf-8")).get("description", "")
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            description = f"not valid TOML: {error}"
-        listed.append((name, str(description)))
+            values = {"description": f"not valid TOML: {error}"}
+        if "tasks" in values or "description" in values:  # what has neither is a table of results, or claims about them
+            listed.append((name, str(values.get("description", ""))))
     return listed
 
 
@@ -116,7 +123,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _set(values: dict[str, Any], override: str) -> None:
+def apply_override(values: dict[str, Any], override: str) -> None:
     """Apply one `a.b.c=value`, where value is TOML, or text if it is not."""
     key, separator, text = override.partition("=")
     if not separator or not key.strip():

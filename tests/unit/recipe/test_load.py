@@ -14,7 +14,10 @@ from palbert.recipe.load import dump_recipe, find_recipe, list_recipes, load_rec
 from palbert.tasks.catalog import CATALOG, HUB_SOURCES, SAMPLES
 
 ROOT = Path(__file__).parents[3]
-SHIPPED = sorted([*load.BUILTIN_FOLDER.glob("*.toml"), *(ROOT / "recipes").rglob("*.toml")])
+OURS = [
+    path for path in (ROOT / "recipes").rglob("*.toml") if "description" in load.read_toml(path)
+]  # tables have none
+SHIPPED = sorted([*load.BUILTIN_FOLDER.glob("*.toml"), *OURS])
 SST = {"data": "samples", "tasks": ["sst"]}
 
 

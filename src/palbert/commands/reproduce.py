@@ -1,0 +1,93 @@
+"""palbert reproduce and results: whole tables of runs, beside what was reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from palbert.commands.data import Overrides
+from palbert.errors import StoppedError, TrainingError
+from palbert.terminal import print_table
+
+
+def reproduce(
+    tables: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Tables by name or file, or all; none: list the names."),
+    ] = None,
+    data: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--data", help="The data folder, samples or hub. [$PALBERT_DATA]"),
+    ] = None,
+    encoder: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--encoder", help="A folder, a Hub id or minilm. [bert-base-uncased]"),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of each row: 0, 1, …")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time, as processes of their own.")] = 1,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--out", help="Where tables, results and runs go. [runs/reproduce]"),
+    ] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few steps on sample data: see that all rows run.")] = False,
+    keep: Annotated[bool, typer.Option("--keep-checkpoints", help="Keep the checkpoints of finished runs.")] = False,
+    overrides: Overrides = None,
+) -> None:
+    """Train every row of a report's table and write it with reported scores beside ours.
+
+    The same command again goes on where it was stopped.
+
+    Examples:
+    palbert reproduce sullivan_kumar/table3 --data course --seeds 3 --jobs 2
+
+    palbert reproduce li/table4 li/table5 --encoder encoders/bert-base-uncased
+
+    palbert reproduce all --smoke
+    """
+    if not tables:
+        from palbert.recipe.tables import known_tables, load_table
+
+        print_table(
+            ["table", "what it compares"], [[name, load_table(path).spec.title] for name, path in known_tables()]
+        )
+        return
+    from palbert.verbs.reproduce import reproduce as reproduce_tables
+
+    try:
+        done = reproduce_tables(
+            tables,
+            data=data,
+            encoder=encoder,
+            seeds=seeds,
+            jobs=jobs,
+            out=out,
+            smoke=smoke,
+            keep_checkpoints=keep,
+            overrides=overrides or (),
+        )
+    except KeyboardInterrupt:
+        raise StoppedError("stopped", hint="The same command again goes on from here.") from None
+    for path in done.tables:
+        typer.echo(path.read_text("utf-8"))
+    typer.echo("\n".join(f"Table: {path}" for path in done.tables))
+    if done.failures:
+        lines = "\n".join(f"{name}: {error}" for name, error in done.failures.items())
+        raise TrainingError(f"{len(done.failures)} failed:\n{lines}", hint="The same command again tries them again.")
+
+
+def results(
+    folders: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Argument(help="Folders with results of palbert reproduce. [recipes/results]"),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("docs/results.md"),
+) -> None:
+    """Write a page of all tables and claims from what has been reproduced.
+
+    Example:  palbert results runs/reproduce --out results.md
+    """
+    from palbert.verbs.results import results as write_results
+
+    typer.echo(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")

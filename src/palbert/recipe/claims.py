@@ -1,0 +1,99 @@
+"""Claims: what reports say, as differences between rows of tables that can be computed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from palbert.errors import RecipeError
+from palbert.recipe.load import read_toml
+from palbert.recipe.tables import FOLDERS, load_table
+from palbert.tasks.sources import Value
+
+ROW = r"^[^:]+/[^:]+:[^:]+$"
+
+
+class Claim(Value):
+    """A row's score minus that of each of some others lies in a range."""
+
+    text: str = Field(min_length=1)
+    """The claim, as a sentence."""
+    report: str = ""
+    """Whose it is, and where it stands."""
+    row: str = Field(pattern=ROW)
+    """`table:row`, such as `li/table4:mean`."""
+    than: tuple[str, ...] = Field(min_length=1)
+    """The rows it is compared with, each by itself."""
+    metric: str = "overall"
+    """`overall`, a task, or another metric of one: `quora.f1`."""
+    least: float = -math.inf
+    """The smallest difference with which the claim holds."""
+    most: float = math.inf
+    """The largest one."""
+    remark: str = ""
+    """What a reader should know beside the figures."""
+
+
+class Curves(Value):
+    """Training losses of some rows, a plot for each task."""
+
+    text: str = Field(min_length=1)
+    """What they show."""
+    tasks: tuple[str, ...] = Field(min_length=1)
+    """The tasks, or sets such as `sst+cfimdb`."""
+    rows: tuple[str, ...] = Field(min_length=1)
+    """The rows in one plot, as `table:row`."""
+
+
+class Answers(Value):
+    """What a row answers: confusion matrices, labels given and predicted, numbers and their residuals."""
+
+    text: str = Field(min_length=1)
+    """Whose answers they are."""
+    row: str = Field(pattern=ROW)
+    """The row, as `table:row`."""
+
+
+class Claims(Value):
+    """The content of a file of claims."""
+
+    claims: dict[str, Claim]
+    """The claims by name, in order."""
+    curves: dict[str, Curves] = Field(default_factory=dict)
+    """Plots of training losses, by the name of their files."""
+    answers: dict[str, Answers] = Field(default_factory=dict)
+    """Plots of answers, by the name of their files."""
+
+    @property
+    def rows(self) -> dict[str, tuple[str, ...]]:
+        """All rows that are named, by place."""
+        return {
+            **{f"claims.{name}": (claim.row, *claim.than) for name, claim in self.claims.items()},
+            **{f"curves.{name}": curves.rows for name, curves in self.curves.items()},
+            **{f"answers.{name}": (answers.row,) for name, answers in self.answers.items()},
+        }
+
+
+def find_claims() -> Path | None:
+    """Return the file of claims in ./recipes, or that which comes with palbert."""
+    return next((folder / "claims.toml" for folder in FOLDERS if (folder / "claims.toml").is_file()), None)
+
+
+def load_claims(path: Path) -> Claims:
+    """Read claims, and see that the rows they name are there."""
+    try:
+        loaded = Claims.model_validate(read_toml(path))
+    except ValidationError as error:
+        lines = [f"{path}: {'.'.join(map(str, found['loc']))}: {found['msg']}." for found in error.errors()]
+        raise RecipeError("\n".join(lines)) from None
+    for place, rows in loaded.rows.items():
+        for row in rows:
+            table, _, own = row.partition(":")
+            if own not in load_table(path.parent / f"{table}.toml").spec.rows:
+                raise RecipeError(f"{path}: {place}: no row '{own}' in {table}.")
+    for name, claim in loaded.claims.items():
+        if claim.least == -math.inf and claim.most == math.inf:
+            raise RecipeError(f"{path}: claims.{name}: every difference fits. Set least, most or both.")
+    return loaded

@@ -1,0 +1,254 @@
+"""Reproduce: every row of a table of results, with several seeds, beside what was reported."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palbert.errors import PalbertError, RecipeError, RunFolderError, TrainingError
+from palbert.evaluation.table import Result, markdown, summarise
+from palbert.recipe.load import dump_recipe
+from palbert.recipe.schema import Recipe
+from palbert.recipe.tables import Table, load_tables
+from palbert.runtime.files import write_text
+from palbert.runtime.progress import bar
+from palbert.runtime.run_folder import RunFolder
+from palbert.verbs.row_result import fingerprint, row_result
+from palbert.verbs.train import train
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+"""Fingerprint and seed: jobs that share both are one run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row with one seed."""
+
+    table: Table
+    row: str
+    recipe: Recipe
+    folder: Path
+    """Where the row's results and runs lie."""
+    key: Key
+
+    @property
+    def name(self) -> str:
+        """Table, row and seed, as a user reads them."""
+        return f"{self.table.name}:{self.row}, seed {self.recipe.seed}"
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return self.folder / f"seed-{self.recipe.seed}"
+
+    @property
+    def result(self) -> Path:
+        """What is kept of the run; a row is finished when this is there."""
+        return self.folder / f"seed-{self.recipe.seed}.json"
+
+
+@dataclass
+class Reproduction:
+    """What came of it."""
+
+    tables: list[Path] = field(default_factory=list)
+    """The tables, as Markdown; each has a JSON file beside it."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """What went wrong, by row and seed."""
+
+
+def reproduce(
+    tables: Sequence[str | Path],
+    *,
+    data: str | Path | None = None,
+    encoder: str | Path | None = None,
+    seeds: int = 1,
+    jobs: int = 1,
+    out: str | Path | None = None,
+    smoke: bool = False,
+    keep_checkpoints: bool = False,
+    overrides: Sequence[str] = (),
+) -> Reproduction:
+    """Train every row of tables with several seeds, and write the tables with reported scores and ours.
+
+    What is finished is not run again, and what was stopped is resumed. A row that fails does not stop the others.
+
+    Args:
+        tables: Names such as `sullivan_kumar/table3`, files, or `all`.
+        data: A data folder in place of the tables' own.
+        encoder: An encoder in place of the tables' own.
+        seeds: How many seeds each row is run with: 0, 1, …
+        jobs: How many runs at a time; more than one are child processes, with a log file each.
+        out: Where results and runs go; runs/reproduce unless given, or runs/reproduce-smoke.
+        smoke: A few steps on the sample data, to see that all rows run.
+        keep_checkpoints: Keep the checkpoints of finished runs.
+        overrides: Settings as `key=value`, for all rows.
+    """
+    if seeds < 1 or jobs < 1:
+        raise PalbertError(f"Expected one seed or more and one job or more, found {seeds} and {jobs}.")
+    out = Path(out or ("runs/reproduce-smoke" if smoke else "runs/reproduce"))
+    loaded = load_tables(tables)
+    done = Reproduction()
+    planned: list[Job] = []
+    settings = {"data": data and str(data), "encoder": encoder and str(encoder), "smoke": smoke, "overrides": overrides}
+    for table in loaded:
+        planned += _plan(table, out, range(seeds), settings, done)
+    if not planned:
+        raise RecipeError(next(iter(done.failures.values())))
+    finished = _finished(out)
+    _refuse_others(planned)
+    remaining: dict[Key, list[Job]] = {}
+    for job in planned:
+        if job.key in finished:
+            _write_result(job, finished[job.key])
+        else:
+            remaining.setdefault(job.key, []).append(job)
+    log.info("%d runs, %d to do", len({job.key for job in planned}), len(remaining))
+    done.tables = [_write_table(table, out) for table in loaded]
+    runner = _one_after_the_other if jobs == 1 else _side_by_side(jobs)
+    with bar("runs", total=len(remaining)) as line:
+        for first, error in runner([same[0] for same in remaining.values()]):
+            if error:
+                log.error("%s: %s", first.name, error)
+            for job in remaining[first.key]:
+                if error:
+                    done.failures[job.name] = error
+                else:
+                    _write_result(job, {**row_result(first.run), "smoke": smoke})
+                _write_table(job.table, out)
+            if not error and not keep_checkpoints:
+                shutil.rmtree(RunFolder(first.run).checkpoints, ignore_errors=True)
+            line.advance(detail=first.name)
+    return done
+
+
+def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done: Reproduction) -> list[Job]:
+    """Return the jobs of a table, one seed after the other; rows that cannot be run are noted."""
+    jobs = []
+    for seed in seeds:
+        for row in table.spec.rows:
+            try:
+                recipe = table.recipe(row, seed=seed, **settings)
+            except PalbertError as error:
+                done.failures[f"{table.name}:{row}, seed {seed}"] = str(error)
+                continue
+            jobs.append(Job(table, row, recipe, out / table.name / row, (fingerprint(recipe), seed)))
+    return jobs
+
+
+def _finished(out: Path) -> dict[Key, Result]:
+    """Read all results below a folder."""
+    results = [json.loads(path.read_text("utf-8")) for path in sorted(out.glob("*/*/*/seed-*.json"))]
+    return {(result["fingerprint"], result["seed"]): result for result in results}
+
+
+def _refuse_others(jobs: Sequence[Job]) -> None:
+    """Refuse to mix results of other settings into a table."""
+    others = [
+        str(job.result)
+        for job in jobs
+        if job.result.is_file() and json.loads(job.result.read_text("utf-8"))["fingerprint"] != job.key[0]
+    ]
+    if others:
+        raise RunFolderError(
+            f"These results are of other settings, data or another encoder: {', '.join(others)}.",
+            hint="Give another folder with --out, or remove them.",
+        )
+
+
+def _one_after_the_other(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
+    """Run the jobs in this process; yield each with its error, empty if there is none."""
+    for job in jobs:
+        try:
+            _start(job)
+            begun = RunFolder(job.run).has_begun
+            train(job.recipe, out=job.run, resume=begun, force=not begun)
+        except Exception as error:
+            yield job, str(error) or type(error).__name__
+        else:
+            yield job, ""
+
+
+def _side_by_side(count: int) -> Callable[[Sequence[Job]], Iterator[tuple[Job, str]]]:
+    """Return what runs jobs as child processes, several at a time."""
+
+    def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
+        pool = ThreadPoolExecutor(count)
+        try:
+            running = {pool.submit(_run_child, job): job for job in jobs}
+            for future in as_completed(running):
+                try:
+                    future.result()
+                except (PalbertError, OSError) as error:
+                    yield running[future], str(error)
+                else:
+                    yield running[future], ""
+        finally:  # a Ctrl-C reaches the children too, and they leave a checkpoint
+            pool.shutdown(cancel_futures=True)
+
+    return run
+
+
+def _run_child(job: Job) -> None:
+    recipe = _start(job)
+    flag = "--resume" if RunFolder(job.run).has_begun else "--force"
+    command = [sys.executable, "-m", "palbert", "train", str(recipe), "--out", str(job.run), flag]
+    path = job.folder / f"seed-{job.recipe.seed}.log"
+    with path.open("a", encoding="utf-8") as stream:
+        code = subprocess.run(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL).returncode
+    if code:
+        said = [line for line in path.read_text("utf-8").splitlines() if line.startswith("error: ")]
+        raise TrainingError(f"{said[-1].removeprefix('error: ') if said else f'ended with {code}'} (log: {path})")
+
+
+def _start(job: Job) -> Path:
+    """Write the row's recipe beside its results, for the child and for whoever wants to train it alone."""
+    path = job.folder / f"seed-{job.recipe.seed}.toml"
+    write_text(path, dump_recipe(job.recipe))
+    return path
+
+
+def _write_result(job: Job, result: Result) -> None:
+    row = job.table.spec.rows[job.row]
+    named = {"table": job.table.name, "row": job.row, "label": row.label, "reported": row.reported}
+    write_text(job.result, json.dumps({**named, **{key: result[key] for key in result if key not in named}}) + "\n")
+
+
+def _write_table(table: Table, out: Path) -> Path:
+    """Write a table as it stands: Markdown, and JSON beside it."""
+    summary = table_summary(table, [out])
+    path = out / f"{table.name}.md"
+    write_text(path, markdown(summary))
+    write_text(path.with_suffix(".json"), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def table_summary(table: Table, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return a table with the results that lie in these folders."""
+    rows = [
+        {
+            "row": name,
+            "label": row.label,
+            "note": row.note,
+            "reported": row.reported,
+            "results": read_row(table.name, name, folders),
+        }
+        for name, row in table.spec.rows.items()
+    ]
+    return summarise(table.name, table.spec.title, table.spec.source, rows)
+
+
+def read_row(table: str, row: str, folders: Sequence[Path]) -> list[Result]:
+    """Read the results of a row, by seed."""
+    paths = [path for folder in folders for path in (folder / table / row).glob("seed-*.json")]
+    return sorted((json.loads(path.read_text("utf-8")) for path in paths), key=lambda result: int(result["seed"]))

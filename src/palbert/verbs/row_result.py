@@ -1,0 +1,99 @@
+"""The result of a row: what tables, claims and plots need of a finished run, as one JSON without paths or texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from palbert.evaluation.metrics import confusion_matrix
+from palbert.evaluation.predictions import read_predictions
+from palbert.recipe.load import load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.runtime.run_folder import RunFolder
+from palbert.training.hooks import read_records
+
+POINTS = 200
+"""Points of a loss curve that are kept, at most."""
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Hash every setting that changes what is trained, but the seed: rows that share it are one run."""
+    settings = recipe.model_dump(mode="json", exclude={"seed", "run", "description", "provenance"})
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def row_result(run: Path) -> dict[str, Any]:
+    """Collect the result of a finished run."""
+    folder = RunFolder(run)
+    recipe = load_recipe(folder.recipe, check_files=False)
+    report = json.loads(folder.report("json").read_text("utf-8"))
+    encoder = _short(recipe.encoder.name)
+    provenance = recipe.provenance
+    assert provenance is not None  # a run writes it
+    taken = (
+        "overall",
+        "formula",
+        "tasks",
+        "metrics",
+        "seconds",
+        "device",
+        "precision",
+        "rows",
+        "epoch",
+        "step",
+        "split",
+    )
+    return {
+        "fingerprint": fingerprint(recipe),
+        "seed": recipe.seed,
+        **{key: report[key] for key in taken},
+        "parameters": _parameters(recipe, report["parameters"]),
+        "encoder": {"name": encoder, "sha256": provenance.encoder_sha256},
+        "data": {
+            "variant": _short(recipe.data or "files"),
+            "files": {Path(file).name: sha256 for file, sha256 in provenance.data_sha256.items()},
+        },
+        "versions": provenance.versions,
+        "notes": [note.replace(recipe.encoder.name, encoder) for note in report["notes"]],
+        "losses": _losses(folder),
+        **_answers(folder, recipe),
+    }
+
+
+def _short(name: str) -> str:
+    """Return the last part of a folder's path; names of other kinds stay."""
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def _parameters(recipe: Recipe, counted: dict[str, Any]) -> dict[str, int]:
+    """Return how many parameters there are, and how many of them are trained at all."""
+    further = sum(counted.get(name, 0) for name in ("shared_adapter", "relation"))
+    total = counted["encoder"] + sum(counted["per_task"].values()) + further
+    trains = any("encoder" in (stage.training.trains or ("encoder",)) for stage in recipe.stages)
+    trained = total if trains and not recipe.encoder.frozen else total - counted["encoder"]
+    return {"total": total, "trained": trained}
+
+
+def _losses(folder: RunFolder) -> dict[str, list[list[float]]]:
+    """Return step and loss of every set, thinned evenly."""
+    curves: dict[str, list[list[float]]] = {}
+    for record in read_records(folder.metrics):
+        for name, loss in record["losses"].items() if record["kind"] == "train" else ():
+            if loss is not None:
+                curves.setdefault(name, []).append([record["step"], round(loss, 4)])
+    return {name: curve[:: -(-len(curve) // POINTS)] for name, curve in curves.items()}
+
+
+def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
+    """Return the confusion matrix of every task with classes, and gold and predicted numbers of the others."""
+    matrices, numbers = {}, {}
+    for name, task in recipe.tasks.items():
+        _, gold, predicted = read_predictions(folder.predictions / f"{name}-dev.csv", classes=task.classes)
+        if task.classes:
+            matrix = confusion_matrix(gold, predicted, classes=len(task.classes))
+            matrices[name] = {"classes": list(task.classes), "counts": matrix.tolist()}
+        else:
+            numbers[name] = {"gold": gold.round(3).tolist(), "predicted": predicted.round(3).tolist()}
+    return {"confusion": matrices, "numbers": numbers}

@@ -1,0 +1,229 @@
+"""Reproducing tables: results, resuming, failures, several at a time, and the page of all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import tomli_w
+
+import palbert
+from palbert.errors import DataError, RecipeError, RunFolderError
+from palbert.evaluation.metrics import overall
+from palbert.runtime.run_folder import RunFolder
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a table of two rows and one that repeats a row, and a claim, where palbert looks for them."""
+    tiny_recipe["training"].update(epochs=1, steps_per_epoch=3)
+    folder = tmp_path / "recipes" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "base.toml").write_text(tomli_w.dumps({"description": "Base.", **tiny_recipe}), "utf-8")
+    table: dict[str, Any] = {
+        "title": "My table",
+        "rows": {
+            "plain": {"label": "plain", "reported": {"sst": 0.5, "overall": 0.6}},
+            "frozen": {"label": "frozen", "like": "plain", "settings": {"encoder": {"frozen": True}}, "note": "Heads."},
+        },
+    }
+    again = {"title": "Again", "rows": {"same": {"label": "the same", "like": "one:plain", "reported": {"sts": 0.7}}}}
+    claim = {"text": "All weights are better.", "row": "mine/one:plain", "than": ["mine/one:frozen"], "least": 0.0}
+    for name, values in {"mine/one": table, "mine/two": again, "claims": {"claims": {"all": claim}}}.items():
+        (folder.parent / f"{name}.toml").write_text(tomli_w.dumps(values), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_result_holds_what_tables_claims_and_plots_need(folder: Path) -> None:
+    done = palbert.reproduce(["mine/one"], out="out", seeds=2, keep_checkpoints=True)
+    assert done.failures == {}
+    frozen, plain = (read(folder / "out/mine/one" / row / "seed-1.json") for row in ("frozen", "plain"))
+    report = read(folder / "out/mine/one/plain/seed-1/report.json")
+    assert plain["tasks"] == report["tasks"] and plain["overall"] == report["overall"]
+    assert plain["seed"] == 1 and plain["reported"] == {"sst": 0.5, "overall": 0.6}
+    assert plain["parameters"]["total"] == plain["parameters"]["trained"] == frozen["parameters"]["total"]
+    assert 0 < frozen["parameters"]["trained"] < frozen["parameters"]["total"] / 10
+    for task, matrix in plain["confusion"].items():
+        correct = sum(matrix["counts"][index][index] for index in range(len(matrix["classes"])))
+        assert correct / sum(map(sum, matrix["counts"])) == pytest.approx(plain["tasks"][task]["accuracy"])
+    assert len(plain["numbers"]["sts"]["gold"]) == plain["rows"]["sts"]["dev"]
+    assert set(plain["losses"]) == {"sst", "quora", "sts"} & set(plain["losses"]) != set()
+    assert len(plain["encoder"]["sha256"]) == 64 and plain["data"]["variant"] == "samples"
+    assert str(folder) not in json.dumps(plain) and "/tmp" not in json.dumps(plain)
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_table_has_mean_spread_and_difference_over_seeds(folder: Path) -> None:
+    [path] = palbert.reproduce(["mine/one"], out="out", seeds=2).tables
+    row = read(path.with_suffix(".json"))["rows"][0]
+    results = [read(folder / f"out/mine/one/plain/seed-{seed}.json") for seed in (0, 1)]
+    values = [result["tasks"]["sst"]["accuracy"] for result in results]
+    assert row["ours"]["sst"]["values"] == values
+    assert row["ours"]["sst"]["mean"] == pytest.approx(sum(values) / 2)
+    assert row["ours"]["sst"]["deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert row["difference"]["sst"] == pytest.approx(sum(values) / 2 - 0.5)
+    main = {
+        task: (result["metrics"][task], scores[result["metrics"][task]])
+        for result in results[:1]
+        for task, scores in result["tasks"].items()
+    }
+    assert row["ours"]["overall"]["values"][0] == pytest.approx(overall(main))
+    text = path.read_text("utf-8")
+    assert f"| plain | {row['ours']['sst']['mean']:.3f} ± " in text and "reported 0.500" in text
+    assert "2 seeds" in text and "data samples" in text and "Overall = " in text
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_what_is_finished_is_not_run_again_in_any_table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    palbert.reproduce(["mine/one"], out="out")
+    before = read(folder / "out/mine/one/plain/seed-0.json")
+    assert not RunFolder(folder / "out/mine/one/plain/seed-0").checkpoints.exists()
+    monkeypatch.setattr("palbert.verbs.reproduce.train", lambda *given, **settings: pytest.fail("trained again"))
+    assert palbert.reproduce(["mine/one", "mine/two"], out="out").failures == {}
+    after = read(folder / "out/mine/two/same/seed-0.json")
+    own = {"table": "mine/two", "row": "same", "label": "the same", "reported": {"sts": 0.7}}
+    assert after == {**before, **own}
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_run_that_was_stopped_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    palbert.reproduce(["mine/two"], out="whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palbert.verbs.train.evaluate", lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            palbert.reproduce(["mine/two"], out="out")
+    resumed = []
+    from palbert.verbs import reproduce
+
+    original = reproduce.train
+    monkeypatch.setattr(reproduce, "train", lambda *a, **k: resumed.append(k["resume"]) or original(*a, **k))
+    palbert.reproduce(["mine/two"], out="out")
+    assert resumed == [True]
+    stopped, whole = (read(folder / f"{out}/mine/two/same/seed-0.json") for out in ("out", "whole"))
+    assert {**stopped, "seconds": 0} == {**whole, "seconds": 0}
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_row_that_fails_is_told_at_the_end_and_the_others_go_on(folder: Path, cli: Cli) -> None:
+    table = folder / "recipes/mine/one.toml"
+    broken = '[rows.broken]\nlabel = "broken"\nsettings.data = "nowhere"\n'
+    far = '[rows.far]\nlabel = "far"\nsettings.optimizer.learning_rate = 1e30\n'
+    table.write_text(table.read_text("utf-8").replace("[rows.frozen]", f"{broken}{far}\n[rows.frozen]"), "utf-8")
+    result = cli("reproduce", "mine/one", "--out", "out")
+    assert result.code == 1
+    assert "mine/one:broken, seed 0: " in result.err and "no such file" in result.err
+    assert "mine/one:far, seed 0: " in result.err and "Lower optimizer.learning_rate" in result.err
+    assert "mine/one:plain" not in result.err.partition("error: ")[2]
+    assert (folder / "out/mine/one/frozen/seed-0.json").is_file()
+    assert not (folder / "out/mine/one/broken/seed-0.json").exists()
+    assert "| broken | – | – | – | – | – | – | not run |" in result.out
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_several_at_a_time_give_what_one_after_the_other_gives(folder: Path) -> None:
+    one, several = (palbert.reproduce(["mine/one"], out=f"out{jobs}", jobs=jobs) for jobs in (1, 2))
+    assert one.failures == several.failures == {}
+    for row in ("plain", "frozen"):
+        results = [read(folder / f"out{jobs}/mine/one/{row}/seed-0.json") for jobs in (1, 2)]
+        assert results[0]["tasks"] == results[1]["tasks"] and results[0]["losses"] == results[1]["losses"]
+    assert (folder / "out2/mine/one/plain/seed-0.log").is_file()
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_child_that_fails_is_told_with_its_own_words(folder: Path) -> None:
+    odd = 'title = "Odd"\n[rows.odd]\nlabel = "odd"\nsettings.adapters = { name = "pal", size = 7 }\n'
+    (folder / "recipes/mine/odd.toml").write_text(odd, "utf-8")
+    done = palbert.reproduce(["mine/odd"], out="out", jobs=2)
+    assert list(done.failures) == ["mine/odd:odd, seed 0"]
+    assert "12 heads cannot share a PAL of size 7 evenly" in done.failures["mine/odd:odd, seed 0"]
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_results_of_other_settings_are_not_mixed_in(folder: Path) -> None:
+    palbert.reproduce(["mine/one"], out="out")
+    with pytest.raises(RunFolderError, match=r"other settings.*seed-0\.json"):
+        palbert.reproduce(["mine/one"], out="out", overrides=["training.batch_size=4"])
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_table_of_which_no_row_can_be_run_is_the_users_fault(folder: Path) -> None:
+    with pytest.raises(RecipeError, match="no such file"):
+        palbert.reproduce(["mine/one"], data="nowhere", out="out")
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_page_computes_verdicts_and_tells_encoders_apart(folder: Path, cli: Cli) -> None:
+    palbert.reproduce(["mine/one"], out="out", seeds=2)
+    shutil.copytree("out", "other")
+    for path in (folder / "other").rglob("seed-*.json"):
+        changed = read(path)
+        changed["encoder"]["name"] = "bge-large"
+        changed["overall"] = 0.9 + 0.01 * changed["seed"] if changed["row"] == "plain" else 0.5 + 0.01 * changed["seed"]
+        path.write_text(json.dumps(changed))
+    assert cli("results", "out", "other", "--out", "page.md").code == 0
+    first, second = sorted((folder / "page.md").read_text("utf-8").split("\n## ")[1:])[::-1]
+    assert first.startswith("tiny-bert") and second.startswith("bge-large")
+    assert "+0.400 (" in second and "**holds**" in second
+    assert "bge-large has seen quora pairs in its own training" in second and "has seen" not in first
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_page_without_results_says_not_run(folder: Path) -> None:
+    (folder / "none").mkdir()
+    page = palbert.results(["none"], out="page.md").read_text("utf-8")
+    assert "**not run**" in page and "| plain | reported 0.500 | reported 0.600 | – | – | not run |" in page
+    with pytest.raises(DataError, match="nowhere: no such folder"):
+        palbert.results(["nowhere"], out="page.md")
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_smoke_results_never_reach_the_page(folder: Path, tiny_encoder: Path) -> None:
+    palbert.reproduce(["mine/one"], out="out", smoke=True, encoder=tiny_encoder)
+    assert "**not run**" in palbert.results(["out"], out="page.md").read_text("utf-8")
+    assert "the scores mean nothing" in (folder / "out/mine/one.md").read_text("utf-8")
+
+
+def test_the_page_shows_the_plots_whose_rows_were_run(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plots = """
+[curves.both]
+text = "Two rows"
+tasks = ["sst", "quora", "sts"]
+rows = ["mine/one:plain", "mine/one:frozen"]
+[curves.none]
+text = "A row that was not run"
+tasks = ["sst"]
+rows = ["mine/two:same"]
+[answers.plain]
+text = "Answers of a row"
+row = "mine/one:plain"
+"""
+    with (folder / "recipes/claims.toml").open("a", encoding="utf-8") as stream:
+        stream.write(plots)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)  # the runs' own reports need no plots
+        palbert.reproduce(["mine/one"], out="out", overrides=["training.log_every=1", "training.sampler=round-robin"])
+    page = palbert.results(["out"], out="docs/page.md").read_text("utf-8")
+    assert "### Two rows" in page and "### Answers of a row" in page and "### A row that was not run" not in page
+    named = re.findall(r"\]\((images/[^)]+\.svg)\)", page)
+    assert len(named) == 3 + 2 * 2 + 2
+    for name in named:
+        root = ElementTree.parse(folder / "docs" / name).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in (folder / "docs" / name).read_text("utf-8")
