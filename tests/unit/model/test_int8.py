@@ -124,5 +124,7 @@ def test_only_the_linear_layers_of_the_encoders_layers_change(tiny_encoder: Path
     before = {name: type(module) for name, module in model.named_modules()}
     quantise(model.encoder)
     changed = {name for name, module in model.named_modules() if type(module) is not before[name]}
-    layers = {name for name, kind in before.items() if issubclass(kind, nn.Linear) and name.startswith("encoder.layers.")}
+    layers = {
+        name for name, kind in before.items() if issubclass(kind, nn.Linear) and name.startswith("encoder.layers.")
+    }
     assert changed == layers and len(layers) == 2 * 4
