@@ -50,14 +50,8 @@ class _LookUp(torch.autograd.Function):
         return None, None, None
 
 
-class _Embed(torch.autograd.Function):
-    """An embedding whose gradient is split by task."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> Tensor:
-        ctx.save_for_backward(rows)
-        ctx.table, ctx.shares = table, shares
-        return table.index_select(0, rows)
+class _Embed(_LookUp):
+    """The same for tables with many rows, split by task; each task's gradient is torch's own."""
 
     @staticmethod
     @once_differentiable
