@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 
 TOLERANCE = 1e-3
 """How far shares that were rounded by hand may be from 1 in sum."""
+NUMBER = "prior is for classes and binary; this task predicts a number"
+"""What is said of a prior where there are no classes."""
 
 
 def in_order(prior: Any, *, target: Any, classes: Any) -> Any:
@@ -26,6 +28,8 @@ def in_order(prior: Any, *, target: Any, classes: Any) -> Any:
         return tuple(prior[name] for name in classes)
     if isinstance(prior, list | tuple):
         return prior
+    if target == "number":
+        raise PydanticCustomError("contradiction", NUMBER)
     names = ", ".join(map(str, classes or ()))
     raise PydanticCustomError(
         "contradiction",
@@ -40,7 +44,7 @@ def problems_of(prior: tuple[float, ...], *, classes: tuple[str, ...]) -> list[s
     if not prior:
         return []
     if not classes:
-        return ["prior is for classes and binary; this task predicts a number"]
+        return [NUMBER]
     if len(prior) != len(classes):
         return [f"prior needs one share for each of {len(classes)} classes, found {len(prior)}"]
     if not all(0 < share < 1 for share in prior):

@@ -110,6 +110,7 @@ def test_rows_of_every_class_are_needed() -> None:
         ("quora", "dev", r"tasks\.quora: prior takes numbers: .*; found 'dev'"),
         ("quora", {"yes": 0.3, "no": 0.7}, r"a share for each of different, duplicate; found {'yes': 0.3, 'no': 0.7}"),
         ("sst", 0.5, "prior takes numbers: .*; found 0.5"),
+        ("sts", 0.5, r"tasks\.sts: prior is for classes and binary; this task predicts a number"),
         ("quora", [0.2, 0.3, 0.5], "prior needs one share for each of 2 classes, found 3"),
         ("sst", [0.1] * 5, "prior needs shares that add up to 1, found 0.5"),
         ("sts", [0.5, 0.5], "prior is for classes and binary; this task predicts a number"),
