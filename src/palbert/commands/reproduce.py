@@ -15,7 +15,7 @@ from palbert.terminal import print_table
 def reproduce(
     tables: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Argument(help="Tables by name or file, or all; none: list the names."),
+        typer.Argument(help="Tables by name or file, single rows as TABLE:ROW, or all; none: list the names."),
     ] = None,
     data: Annotated[
         Optional[str],  # noqa: UP045
@@ -43,6 +43,8 @@ def reproduce(
     palbert reproduce sullivan_kumar/table3 --data course --seeds 3 --jobs 2
 
     palbert reproduce li/table4 li/table5 --encoder encoders/bert-base-uncased
+
+    palbert reproduce li/table5:full --seeds 3
 
     palbert reproduce all --smoke
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from palbert.errors import RecipeError, did_you_mean
 from palbert.recipe.load import apply_override, make_recipe, read_toml
 from palbert.recipe.schema import Recipe
+from palbert.tasks.catalog import SAMPLES
 from palbert.tasks.sources import Value
 from palbert.tasks.spec import NAME
 
@@ -58,6 +59,8 @@ class Table:
     name: str
     path: Path
     spec: TableSpec
+    chosen: tuple[str, ...] = ()
+    """The rows to run; all of them unless given."""
 
     def values(self, row: str, *, seen: tuple[str, ...] = ()) -> dict[str, Any]:
         """Return the nested values of a row's recipe, before the catalog's are put under them."""
@@ -135,12 +138,21 @@ def load_table(source: str | Path) -> Table:
 
 
 def load_tables(names: Sequence[str | Path]) -> list[Table]:
-    """Read several tables; `all` stands for all that are known by name."""
+    """Read several tables; `all` stands for all that are known by name, `table3:1-pals` for one row of a table."""
     return [
-        load_table(each)
+        _load_chosen(each)
         for name in names
         for each in ([path for _, path in known_tables()] if str(name) == "all" else [name])
     ]
+
+
+def _load_chosen(source: str | Path) -> Table:
+    table, _, row = str(source).rpartition(":")
+    if not table or Path(source).is_file():
+        return load_table(source)
+    loaded = load_table(table)
+    loaded.values(row)  # refuses a row that is not there
+    return replace(loaded, chosen=(row,))
 
 
 def known_tables() -> list[tuple[str, Path]]:
@@ -190,9 +202,15 @@ def shrunk(values: Mapping[str, Any]) -> dict[str, Any]:
     )
     if "cfimdb" in result["tasks"]:  # the sample rows have no reviews to be scored on
         result["tasks"]["cfimdb"].update(train="cfimdb-train.tsv", dev="cfimdb-train.tsv")
-    for task in result["tasks"].values():
+    for name, task in result["tasks"].items():
         task.update(small)
+        for key in ("train", "drop_overlap") if name in SAMPLES else ():  # the sample rows take the place of files
+            task.pop(key, None)
         for extra in task.get("extra", {}).values():
+            if "train" in extra and name in SAMPLES:
+                extra.update(train=f"{name}-train.tsv")
+                for key in ("text", "label", "labels"):
+                    extra.pop(key, None)
             extra.update(small)
     for phase in result.get("phases", ()):
         own = phase.get("training", {})

@@ -84,7 +84,7 @@ def reproduce(
     What is finished is not run again, and what was stopped is resumed. A row that fails does not stop the others.
 
     Args:
-        tables: Names such as `sullivan_kumar/table3`, files, or `all`.
+        tables: Names such as `sullivan_kumar/table3`, files, or `all`; `sullivan_kumar/table3:1-pals` is one row.
         data: A data folder in place of the tables' own.
         encoder: An encoder in place of the tables' own.
         seeds: How many seeds each row is run with: 0, 1, …
@@ -136,7 +136,7 @@ def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done:
     """Return the jobs of a table, one seed after the other; rows that cannot be run are noted."""
     jobs = []
     for seed in seeds:
-        for row in table.spec.rows:
+        for row in table.chosen or table.spec.rows:
             try:
                 recipe = table.recipe(row, seed=seed, **settings)
             except PalbertError as error:

@@ -142,5 +142,5 @@ def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: dict[str, SetF
     feed = Feed(sources, template=tokenizer.template, device=torch.device("cuda"))
     [batch] = feed._collate(("sst",), {"sst": 0})
     assert batch.ids.is_pinned() and batch.parts["sst"].labels is not None and batch.parts["sst"].labels.is_pinned()
-    [[moved]] = list(feed.ahead([("sst",)], {"sst": 0}))
-    assert moved.ids.is_cuda and torch.equal(moved.ids.cpu(), batch.ids)
+    [[ahead]] = list(feed.ahead([("sst",)], {"sst": 0}))
+    assert ahead.ids.is_pinned() and torch.equal(ahead.ids, batch.ids)
