@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,16 @@ def curve_plots(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, st
         if losses and _can_draw():
             drawn[f"loss-{task}"] = loss_curves({label: (points[0], points[1]) for label, points in losses.items()})
     return drawn
+
+
+def label_plot(result: Result, task: str) -> dict[str, str]:
+    """Draw how the labels of a task are spread in its training sets and in dev."""
+    found = {name: counts for name, counts in result["labels"].items() if re.split(r"[+ ]", name)[0] == task}
+    if not found or not _can_draw():
+        return {}
+    classes = result["confusion"][task]["classes"]
+    splits = {name: np.repeat(np.arange(len(classes)), counts) for name, counts in found.items()}
+    return {f"labels-{task}": label_distribution(splits, classes=classes, name=task)}
 
 
 def answer_plots(result: Result) -> dict[str, str]:

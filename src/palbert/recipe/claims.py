@@ -56,6 +56,30 @@ class Answers(Value):
     """The row, as `table:row`."""
 
 
+class Labels(Value):
+    """How the labels of a task are spread in each of its training sets, and in dev."""
+
+    text: str = Field(min_length=1)
+    """What they show."""
+    row: str = Field(pattern=ROW)
+    """The row whose sets they are, as `table:row`."""
+    task: str
+    """The task, of classes."""
+
+
+class Transfer(Value):
+    """Each task alone beside all tasks together: what sharing an encoder gains or costs."""
+
+    text: str = Field(min_length=1)
+    """What is compared."""
+    shared: str = Field(pattern=ROW)
+    """The row with all tasks, as `table:row`."""
+    alone: dict[str, str] = Field(min_length=1)
+    """The row of each task by itself."""
+    remark: str = ""
+    """What a reader should know beside the figures."""
+
+
 class Claims(Value):
     """The content of a file of claims."""
 
@@ -63,8 +87,12 @@ class Claims(Value):
     """The claims by name, in order."""
     curves: dict[str, Curves] = Field(default_factory=dict)
     """Plots of training losses, by the name of their files."""
+    labels: dict[str, Labels] = Field(default_factory=dict)
+    """Plots of labels, by the name of their files."""
     answers: dict[str, Answers] = Field(default_factory=dict)
     """Plots of answers, by the name of their files."""
+    transfer: dict[str, Transfer] = Field(default_factory=dict)
+    """Comparisons of shared encoders with those of one task."""
 
     @property
     def rows(self) -> dict[str, tuple[str, ...]]:
@@ -72,7 +100,9 @@ class Claims(Value):
         return {
             **{f"claims.{name}": (claim.row, *claim.than) for name, claim in self.claims.items()},
             **{f"curves.{name}": curves.rows for name, curves in self.curves.items()},
+            **{f"labels.{name}": (labels.row,) for name, labels in self.labels.items()},
             **{f"answers.{name}": (answers.row,) for name, answers in self.answers.items()},
+            **{f"transfer.{name}": (each.shared, *each.alone.values()) for name, each in self.transfer.items()},
         }
 
 

@@ -1,4 +1,4 @@
-"""Results: a page of all tables and claims from the results of their rows, whatever has been run."""
+"""Results: a page of tables, claims, transfer and plots from the results of rows, whatever has been run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palbert.errors import DataError, RecipeError
-from palbert.evaluation.result_plots import answer_plots, curve_plots
+from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot
+from palbert.evaluation.results_text import claims_text, transfer_text
 from palbert.evaluation.svg import standalone
-from palbert.evaluation.table import Result, markdown, score, summarise
-from palbert.evaluation.verdicts import Verdict, judge, together
-from palbert.recipe.claims import Claim, Claims, find_claims, load_claims
+from palbert.evaluation.table import Result, markdown, summarise
+from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
 
@@ -23,14 +23,9 @@ HEAD = """# Results
 
 <!-- Written by `palbert results` from results, recipes/*/*.toml and recipes/claims.toml; edit those instead. -->
 
-What three reports measured, and what palbert measures with their settings ([how](guides/reproduce.md)).
-Tables and verdicts are computed; what has no results is "not run".
+What three reports measured, what palbert measures with their settings, and what it reaches with its own
+([how](guides/reproduce.md)). All of it is computed from single runs; different encoders or data are told apart.
 """
-RULE = (
-    "A difference is a row's mean over seeds minus another's, with Welch's interval. A claim holds where the whole "
-    "interval lies in its range, does not hold where none of it does, and is undecided between. "
-    "One seed tells no spread."
-)
 
 
 def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md") -> Path:
@@ -42,12 +37,18 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
     claims = load_claims(claims_file)
     found = read_results([Path(folder) for folder in folders])
     path = Path(out)
+    reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     sections = [HEAD]
-    for setting, rows in (found or {"": {}}).items():
-        sections.append(f"## {setting or 'Nothing has been run yet'}\n")
-        sections.append(_claims(claims.claims, rows, tables))
-        sections += [_table(table, rows) for table in tables]
+    for setting, rows in sorted(found.items(), key=lambda item: -len(item[1])):
+        sections.append(f"## {setting}\n")
+        sections += claims_text(claims.claims, rows, reported)
+        sections += transfer_text(claims.transfer, rows)
+        sections += [_table(table, rows) for table in tables if _results(table, rows)]
         sections += _plots(claims, rows, path, setting)
+    missing = [table for table in tables if not any(_results(table, rows) for rows in found.values())]
+    if missing:
+        sections.append("## Not run yet\n")
+        sections.append("\n".join(f"- `{table.name}`: {table.spec.title}" for table in missing) + "\n")
     write_text(path, "\n".join(sections))
     return path
 
@@ -70,19 +71,35 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
     return found
 
 
+def _results(table: Table, rows: Rows) -> dict[str, list[Result]]:
+    """Return the results of a table's rows, of those that were run."""
+    return {name: rows[place] for name in table.spec.rows if (place := f"{table.name}:{name}") in rows}
+
+
+def _table(table: Table, rows: Rows) -> str:
+    found = _results(table, rows)
+    lines = [
+        {"row": name, "label": row.label, "note": row.note, "reported": row.reported, "results": found.get(name, [])}
+        for name, row in table.spec.rows.items()
+    ]
+    return markdown(summarise(table.name, table.spec.title, table.spec.source, lines), level=3)
+
+
 def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:
     """Draw the plots whose rows were run into images/ beside the page; the first seed stands for its row."""
     first = {row: results[0] for row, results in rows.items()}
     prefix = "results-" + re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")
-    sections = []
+    drawn: list[tuple[str, str, dict[str, str]]] = []
     for name, curves in claims.curves.items():
-        shown = [first[row] for row in curves.rows if row in first]
-        drawn = curve_plots(shown, curves.tasks) if len(shown) == len(curves.rows) else {}
-        sections += [_figures(curves.text, f"{prefix}-{name}", drawn, page)] if drawn else []
+        if all(row in first for row in curves.rows):
+            drawn.append((name, curves.text, curve_plots([first[row] for row in curves.rows], curves.tasks)))
+    for name, labels in claims.labels.items():
+        if labels.row in first:
+            drawn.append((name, labels.text, label_plot(first[labels.row], labels.task)))
     for name, answers in claims.answers.items():
-        drawn = answer_plots(first[answers.row]) if answers.row in first else {}
-        sections += [_figures(answers.text, f"{prefix}-{name}", drawn, page)] if drawn else []
-    return sections
+        if answers.row in first:
+            drawn.append((name, answers.text, answer_plots(first[answers.row])))
+    return [_figures(text, f"{prefix}-{name}", plots, page) for name, text, plots in drawn if plots]
 
 
 def _figures(title: str, prefix: str, drawn: Mapping[str, str], page: Path) -> str:
@@ -92,77 +109,3 @@ def _figures(title: str, prefix: str, drawn: Mapping[str, str], page: Path) -> s
         write_text(file, standalone(svg))
         lines.append(f"![{name.replace('-', ' ')}](images/{file.name})")
     return "\n".join([*lines, ""])
-
-
-def _table(table: Table, rows: Rows) -> str:
-    lines = [
-        {
-            "row": name,
-            "label": row.label,
-            "note": row.note,
-            "reported": row.reported,
-            "results": rows.get(f"{table.name}:{name}", []),
-        }
-        for name, row in table.spec.rows.items()
-    ]
-    return markdown(summarise(table.name, table.spec.title, table.spec.source, lines), level=3)
-
-
-def _claims(claims: Mapping[str, Claim], rows: Rows, tables: Sequence[Table]) -> str:
-    reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
-    lines = [
-        "### Claims",
-        "",
-        "| claim | whose | score | reported | ours, 95 % interval | seeds | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    remarks = []
-    for claim in claims.values():
-        verdicts = [_judge(claim, other, rows) for other in claim.than]
-        cells = [
-            [_reported(claim, other, reported) for other in claim.than],
-            [_shown(verdict) for verdict in verdicts],
-            [" / ".join(map(str, verdict.seeds)) for verdict in verdicts],
-        ]
-        word = together([verdict.word for verdict in verdicts])
-        middle = " | ".join("<br>".join(cell) for cell in cells)
-        text = claim.text.replace("|", "∣")
-        lines.append(f"| {text} | {claim.report} | {claim.metric} | {middle} | **{word}** |")
-        remarks.append(f"- {claim.text} {_measure(claim)} {claim.remark}".rstrip())
-    lines += [
-        "",
-        RULE,
-        "",
-        *remarks,
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _judge(claim: Claim, other: str, rows: Rows) -> Verdict:
-    first, second = (
-        [value for result in rows.get(row, []) if (value := score(result, claim.metric)) is not None]
-        for row in (claim.row, other)
-    )
-    return judge(first, second, least=claim.least, most=claim.most)
-
-
-def _reported(claim: Claim, other: str, reported: Mapping[str, Mapping[str, float]]) -> str:
-    first, second = reported[claim.row].get(claim.metric), reported[other].get(claim.metric)
-    return f"{first - second:+.3f}" if first is not None and second is not None else "–"
-
-
-def _shown(verdict: Verdict) -> str:
-    found = verdict.gap
-    if found is None:
-        return "–"
-    interval = f" ({found.low:+.3f} … {found.high:+.3f})" if found.low is not None else ""
-    return f"{found.difference:+.3f}{interval}"
-
-
-def _measure(claim: Claim) -> str:
-    """Say what is computed."""
-    others = ", ".join(f"`{row}`" for row in claim.than)
-    low = f"at least {claim.least:g}" if claim.least > float("-inf") else ""
-    high = f"at most {claim.most:g}" if claim.most < float("inf") else ""
-    return f"`{claim.row}` minus {others}: {' and '.join(filter(None, (low, high)))}."

@@ -7,13 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from palbert.build import load_datasets
+from palbert.data.dataset import Split
+from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.metrics import confusion_matrix
 from palbert.evaluation.predictions import read_predictions
+from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
 
+SPLITS: tuple[Split, ...] = ("train", "dev")
 POINTS = 200
 """Points of a loss curve that are kept, at most."""
 
@@ -59,6 +66,7 @@ def row_result(run: Path) -> dict[str, Any]:
         "notes": [note.replace(recipe.encoder.name, encoder) for note in report["notes"]],
         "losses": _losses(folder),
         **_answers(folder, recipe),
+        "labels": _labels(recipe),
     }
 
 
@@ -84,6 +92,20 @@ def _losses(folder: RunFolder) -> dict[str, list[list[float]]]:
             if loss is not None:
                 curves.setdefault(name, []).append([record["step"], round(loss, 4)])
     return {name: curve[:: -(-len(curve) // POINTS)] for name, curve in curves.items()}
+
+
+def _labels(recipe: Recipe) -> dict[str, list[int]]:
+    """Count the labels of every set of a task with classes: `sst train`, `sst+cfimdb train`, `sst dev`."""
+    tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
+    counts = {}
+    for split in SPLITS:
+        for name, dataset in load_datasets(recipe, split, tokenizer).items():
+            classes = recipe.sets[name].classes
+            if classes and dataset.labels is not None:
+                counts[f"{name} {split}"] = np.bincount(
+                    dataset.labels.astype(np.int64), minlength=len(classes)
+                ).tolist()
+    return counts
 
 
 def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:

@@ -177,9 +177,12 @@ def test_the_page_computes_verdicts_and_tells_encoders_apart(folder: Path, cli: 
         changed["overall"] = 0.9 + 0.01 * changed["seed"] if changed["row"] == "plain" else 0.5 + 0.01 * changed["seed"]
         path.write_text(json.dumps(changed))
     assert cli("results", "out", "other", "--out", "page.md").code == 0
-    first, second = sorted((folder / "page.md").read_text("utf-8").split("\n## ")[1:])[::-1]
+    first, second, missing = sorted((folder / "page.md").read_text("utf-8").split("\n## ")[1:])[::-1]
+    assert missing.startswith("Not run yet") and "mine/two" in missing
     assert first.startswith("tiny-bert") and second.startswith("bge-large")
-    assert "+0.400 (" in second and "**holds**" in second
+    assert "+0.400 (" in second and "| All weights are better. |  | **holds** |" in second
+    assert "**All weights are better.** It holds: overall of `mine/one:plain` is +0.400 (" in second
+    assert "2 seeds)" in second
     assert "bge-large has seen quora pairs in its own training" in second and "has seen" not in first
 
 
@@ -187,15 +190,25 @@ def test_the_page_computes_verdicts_and_tells_encoders_apart(folder: Path, cli: 
 def test_a_page_without_results_says_not_run(folder: Path) -> None:
     (folder / "none").mkdir()
     page = palbert.results(["none"], out="page.md").read_text("utf-8")
-    assert "**not run**" in page and "| plain | reported 0.500 | reported 0.600 | – | – | not run |" in page
+    assert page.split("\n## ")[1:] == ["Not run yet\n\n- `mine/one`: My table\n- `mine/two`: Again\n"]
     with pytest.raises(DataError, match="nowhere: no such folder"):
         palbert.results(["nowhere"], out="page.md")
 
 
 @pytest.mark.usefixtures("no_plots")
+def test_one_row_is_run_by_name_and_the_others_stay_as_they_are(folder: Path) -> None:
+    palbert.reproduce(["mine/one:frozen"], out="out")
+    assert [path.parent.name for path in (folder / "out").rglob("seed-0.json")] == ["frozen"]
+    page = palbert.results(["out"], out="page.md").read_text("utf-8")
+    assert "| plain | reported 0.500" in page and "not run |" in page and "All weights are better" not in page
+    with pytest.raises(RecipeError, match=r"rows\.frozne: no such row"):
+        palbert.reproduce(["mine/one:frozne"], out="out")
+
+
+@pytest.mark.usefixtures("no_plots")
 def test_smoke_results_never_reach_the_page(folder: Path, tiny_encoder: Path) -> None:
     palbert.reproduce(["mine/one"], out="out", smoke=True, encoder=tiny_encoder)
-    assert "**not run**" in palbert.results(["out"], out="page.md").read_text("utf-8")
+    assert "\n## Not run yet" in palbert.results(["out"], out="page.md").read_text("utf-8")
     assert "the scores mean nothing" in (folder / "out/mine/one.md").read_text("utf-8")
 
 
@@ -210,6 +223,10 @@ rows = ["mine/one:plain", "mine/one:frozen"]
 text = "A row that was not run"
 tasks = ["sst"]
 rows = ["mine/two:same"]
+[labels.sst]
+text = "Labels of sst"
+row = "mine/one:plain"
+task = "sst"
 [answers.plain]
 text = "Answers of a row"
 row = "mine/one:plain"
@@ -222,7 +239,7 @@ row = "mine/one:plain"
     page = palbert.results(["out"], out="docs/page.md").read_text("utf-8")
     assert "### Two rows" in page and "### Answers of a row" in page and "### A row that was not run" not in page
     named = re.findall(r"\]\((images/[^)]+\.svg)\)", page)
-    assert len(named) == 3 + 2 * 2 + 2
+    assert len(named) == 3 + 1 + 2 * 2 + 2
     for name in named:
         root = ElementTree.parse(folder / "docs" / name).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

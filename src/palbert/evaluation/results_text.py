@@ -1,0 +1,118 @@
+"""Results in words: what claims come to, and what sharing an encoder gains or costs, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from palbert.evaluation.seeds import Gap, gap, spread
+from palbert.evaluation.table import Result, score
+from palbert.evaluation.verdicts import Verdict, judge, together
+from palbert.recipe.claims import Claim, Transfer
+
+Rows = Mapping[str, Sequence[Result]]
+"""Results by `table:row`."""
+Reported = Mapping[str, Mapping[str, float]]
+"""Reported scores by `table:row`."""
+
+RULE = (
+    "A difference is a row's mean over seeds minus another's, with Welch's 95 % interval. A claim holds where the "
+    "whole interval lies in its range, does not hold where none of it does, and is undecided between. "
+    "One seed tells no spread."
+)
+HEAD_OF_TRANSFER = ("| task | alone | shared | shared minus alone | |", "|---|---|---|---|---|")
+SAYS = {
+    "holds": "It holds",
+    "does not hold": "It does not hold",
+    "undecided": "Undecided",
+    "one seed": "One seed, no verdict",
+}
+
+
+def claims_text(claims: Mapping[str, Claim], rows: Rows, reported: Reported) -> list[str]:
+    """Write a paragraph on every claim whose rows were run; the others are named. Nothing where none was."""
+    judged = {name: [_judge(claim, other, rows) for other in claim.than] for name, claim in claims.items()}
+    words = {name: together([verdict.word for verdict in verdicts]) for name, verdicts in judged.items()}
+    run = [name for name, word in words.items() if word != "not run"]
+    if not run:
+        return []
+    lines = ["### What the reports say, and what is found here", "", RULE, ""]
+    lines += ["| claim | whose | found here |", "|---|---|---|"]
+    lines += [f"| {_cell(claims[name].text)} | {_cell(claims[name].report)} | **{words[name]}** |" for name in run]
+    for name in run:
+        lines += ["", _paragraph(claims[name], judged[name], SAYS[words[name]], reported)]
+    others = [claims[name].text for name in claims if name not in run]
+    lines += ["", f"Not run with this encoder and data: {' '.join(others)}"] if others else []
+    return ["\n".join([*lines, ""])]
+
+
+def _paragraph(claim: Claim, verdicts: Sequence[Verdict], word: str, reported: Reported) -> str:
+    """Say of a claim whether it holds, by how much, with how many seeds, and what the report has."""
+    found = [
+        f"{shown(verdict.gap)} against `{other}` ({_seeds(verdict)}{_reported(claim, other, reported)})"
+        for other, verdict in zip(claim.than, verdicts, strict=True)
+        if verdict.gap
+    ]
+    return f"**{claim.text}** {word}: {claim.metric} of `{claim.row}` is {'; '.join(found)}. {claim.remark}".rstrip()
+
+
+def transfer_text(transfers: Mapping[str, Transfer], rows: Rows) -> list[str]:
+    """Write what sharing gains or costs each task, with a warning where one loses; nothing without runs to compare."""
+    sections = []
+    for transfer in transfers.values():
+        lines, losses = [], []
+        for task, row in transfer.alone.items():
+            alone, shared = _scores(rows, row, task), _scores(rows, transfer.shared, task)
+            if not alone or not shared:
+                continue
+            found = gap(shared, alone)
+            verdict = _verdict(found)
+            lines.append(f"| {task} | {_spread(alone)} | {_spread(shared)} | {shown(found)} | {verdict} |")
+            losses += [f"{task} ({shown(found)})"] if verdict == "**loses**" else []
+        if lines:
+            text = [f"### {transfer.text}", "", *HEAD_OF_TRANSFER, *lines]
+            text += ["", f"Shared: `{transfer.shared}`. {transfer.remark}".rstrip(), ""]
+            text += [f"**Warning: sharing costs {', '.join(losses)}.**", ""] if losses else []
+            sections.append("\n".join(text))
+    return sections
+
+
+def shown(found: Gap | None) -> str:
+    """Write a difference with its interval."""
+    if found is None:
+        return "–"
+    interval = f" ({found.low:+.3f} … {found.high:+.3f})" if found.low is not None else ""
+    return f"{found.difference:+.3f}{interval}"
+
+
+def _verdict(found: Gap) -> str:
+    if found.low is None or found.high is None:
+        return "one seed"
+    return "gains" if found.low > 0 else "**loses**" if found.high < 0 else "no difference seen"
+
+
+def _spread(values: Sequence[float]) -> str:
+    of = spread(values)
+    return f"{of.mean:.3f}" + (f" ± {of.deviation:.3f}" if of.deviation is not None else "")
+
+
+def _scores(rows: Rows, row: str, metric: str) -> list[float]:
+    return [value for result in rows.get(row, ()) if (value := score(result, metric)) is not None]
+
+
+def _judge(claim: Claim, other: str, rows: Rows) -> Verdict:
+    first, second = (_scores(rows, row, claim.metric) for row in (claim.row, other))
+    return judge(first, second, least=claim.least, most=claim.most)
+
+
+def _seeds(verdict: Verdict) -> str:
+    first, second = verdict.seeds
+    return f"{first} seed{'s' * (first > 1)}" if first == second else f"{first} and {second} seeds"
+
+
+def _reported(claim: Claim, other: str, reported: Reported) -> str:
+    first, second = reported[claim.row].get(claim.metric), reported[other].get(claim.metric)
+    return f"; reported {first - second:+.3f}" if first is not None and second is not None else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "∣")
