@@ -268,6 +268,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--palbert", nargs="+", choices=("auto", "off"), help="how palbert captures steps")
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, help="all of them on CUDA")
     parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
+    parser.add_argument("--keep", action="store_true", help="keep what --out holds already, and add what it lacks")
     arguments = parser.parse_args(given)
     cuda = choose_device(arguments.device).type == "cuda"
     arguments.sizes = arguments.sizes or ([16, 64, 256] if cuda else [16])
@@ -290,7 +291,7 @@ def main(given: list[str] | None = None) -> None:
         "capture": HAS_CAPTURE,
         "flops": FORMULA,
         **machine_facts(bench.device, transformers=transformers.__version__),
-        "sizes": {},
+        "sizes": json.loads(arguments.out.read_text("utf-8"))["sizes"] if arguments.keep else {},
     }
     heading = "step, ms | in a run, ms | × palbert | in a run | tokens/s in a run | TFLOP/s | memory"
     print(f"| rows | {'':27} | {heading} |\n|---|---|---|---|---|---|---|---|---|")

@@ -63,3 +63,27 @@ def data_check(
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
     typer.echo(f"\nPlots: {path}")
+
+
+@data_app.command("phrases")
+def data_phrases(
+    trees: Annotated[Path, typer.Argument(help="Trees with a grade at every node, one a line: SST's trees/train.txt.")],
+    out: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("sst-phrases-train.tsv"),
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Every phrase of a treebank with its own grade, as rows to train on: many times as many as there are sentences.
+
+    Example:  palbert data phrases trees/train.txt --out sst-phrases-train.tsv
+    """
+    from palbert.data.trees import phrases
+    from palbert.errors import DataError, RunFolderError
+    from palbert.runtime.files import write_text
+
+    if not trees.is_file():
+        raise DataError(f"{trees}: no such file.")
+    if out.exists() and not force:
+        raise RunFolderError(f"{out}: exists already.", hint="Add --force to replace it.")
+    rows = list(phrases(trees.read_text("utf-8").splitlines(), name=str(trees)))
+    lines = [f"{phrase.text}\t{phrase.grade}\t{int(phrase.whole)}\n" for phrase in rows]
+    write_text(out, "".join(["phrase\tsentiment\twhole_sentence\n", *lines]))
+    typer.echo(f"{len(rows):,} phrases, {sum(phrase.whole for phrase in rows):,} of them sentences: {out}")

@@ -1,0 +1,45 @@
+"""Phrases of graded trees: every node a row, and broken trees are told with their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.data.trees import Phrase, phrases
+from palbert.errors import DataError
+
+TREES = ["(3 (2 (2 Quite) (3 good)) (2 .))", "", "(1 (2 -LRB-) (1 (1 not) (3 good)))"]
+
+
+def test_every_node_is_a_phrase_with_its_own_grade_and_no_text_comes_twice() -> None:
+    assert list(phrases(TREES)) == [
+        Phrase("Quite good .", "3", True),
+        Phrase(".", "2", False),
+        Phrase("Quite good", "2", False),
+        Phrase("good", "3", False),
+        Phrase("Quite", "2", False),
+        Phrase("( not good", "1", True),
+        Phrase("not good", "1", False),
+        Phrase("not", "1", False),
+        Phrase("(", "2", False),
+    ]
+
+
+@pytest.mark.parametrize("broken", ["(3 (2 good)", "(3 (x good))", "good", "(3)", "(3 good))", "(3 good) (2 bad)", "("])
+def test_a_broken_tree_is_told_with_its_line(broken: str) -> None:
+    with pytest.raises(DataError, match="trees, line 2: "):
+        list(phrases(["(2 fine)", broken]))
+
+
+def test_the_command_writes_rows_that_a_recipe_reads(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    source, target = tmp_path / "train.txt", tmp_path / "phrases.tsv"
+    source.write_text("\n".join(TREES), "utf-8")
+    found = cli("data", "phrases", str(source), "--out", str(target))
+    assert found.code == 0 and "9 phrases, 2 of them sentences" in found.out
+    first, *rows = target.read_text("utf-8").splitlines()
+    assert first == "phrase\tsentiment\twhole_sentence" and rows[0] == "Quite good .\t3\t1" and len(rows) == 9
+    again = cli("data", "phrases", str(source), "--out", str(target))
+    assert again.code != 0 and "--force" in again.err
