@@ -144,20 +144,46 @@ class PackedBatch:
         """Return the share of some tasks; the batch itself where that is all of it."""
         if all(name in tasks for name in self.parts):
             return self
-        kept = {name: part for name, part in self.parts.items() if name in tasks}
+        return self._laid_out({name: name for name in self.parts if name in tasks})
+
+    def twice(self, names: Collection[str]) -> PackedBatch:
+        """Return a batch in which some parts come once more, right behind themselves, by another name (`again`)."""
+        if not any(name in names for name in self.parts):
+            return self
+        order = {}
+        for name in self.parts:
+            order[name] = name
+            if name in names:
+                order[again(name)] = name
+        return self._laid_out(order)
+
+    def _laid_out(self, order: Mapping[str, str]) -> PackedBatch:
+        """Lay parts end to end; for each name, the part whose numbers it has."""
         parts, tokens, sequences = {}, 0, 0
-        for name, part in kept.items():
+        for name, source in order.items():
+            part = self.parts[source]
             next_token = tokens + part.tokens.stop - part.tokens.start
             next_sequence = sequences + part.sequences.stop - part.sequences.start
-            parts[name] = replace(part, tokens=slice(tokens, next_token), sequences=slice(sequences, next_sequence))
+            parts[name] = replace(
+                part,
+                task=self.task_of(source),
+                tokens=slice(tokens, next_token),
+                sequences=slice(sequences, next_sequence),
+            )
             tokens, sequences = next_token, next_sequence + part.filling
+        sources = [self.parts[source] for source in order.values()]
         lengths = self.starts.diff()
-        ends = torch.cat([lengths[part.slots] for part in kept.values()]).cumsum(0, dtype=self.starts.dtype)
+        ends = torch.cat([lengths[part.slots] for part in sources]).cumsum(0, dtype=self.starts.dtype)
         return replace(
             self,
-            ids=torch.cat([self.ids[part.tokens] for part in kept.values()]),
-            positions=torch.cat([self.positions[part.tokens] for part in kept.values()]),
-            types=torch.cat([self.types[part.tokens] for part in kept.values()]),
+            ids=torch.cat([self.ids[part.tokens] for part in sources]),
+            positions=torch.cat([self.positions[part.tokens] for part in sources]),
+            types=torch.cat([self.types[part.tokens] for part in sources]),
             starts=torch.cat([self.starts[:1], ends]),
             parts=parts,
         )
+
+
+def again(name: str) -> str:
+    """Return the name of a part that comes a second time; no task or set has a name with a space."""
+    return f"{name} again"

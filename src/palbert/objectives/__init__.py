@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor, nn
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, again
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.tasks.choices import Target
@@ -47,6 +47,23 @@ class Pass:
     """Pooled vectors, (sequences, hidden)."""
     outputs: Mapping[str, Tensor]
     """Outputs of the heads, (examples, outputs)."""
+    again: Pass | None = None
+    """What it made of the same texts with other dropout masks, for the tasks of terms that compare the two."""
+
+    @classmethod
+    def of(cls, model: MultiTaskModel, batch: PackedBatch, *, twice: Collection[str] = ()) -> Pass:
+        """Run the model over a batch; some parts run twice, in the same pass, under dropout masks of their own."""
+        wide = batch.twice(twice)
+        vectors = model.vectors(wide)
+        outputs = model.answers(wide, vectors)
+        if wide is batch:
+            return cls(vectors, outputs)
+
+        def named(values: Mapping[str, Tensor], name_of: Callable[[str], str]) -> dict[str, Tensor]:
+            return {name: values[name_of(name)] for name in batch.parts if name_of(name) in values}
+
+        second = cls(named(vectors, again), named(outputs, again))
+        return cls(named(vectors, str), named(outputs, str), again=second)
 
 
 class Term(nn.Module):
@@ -65,6 +82,11 @@ class Term(nn.Module):
             raise RecipeError(f"Expected a weight of 0 or more, found {weight!r}.")
         self.goals = dict(goals)
         self.weight = weight
+
+    @property
+    def compares(self) -> bool:
+        """Whether the term needs `clean.again`: the same texts under other dropout masks."""
+        return False
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Look at the model once, before training: refuse it, or make parts of its size."""

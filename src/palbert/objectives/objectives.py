@@ -53,8 +53,8 @@ class Objectives(Objective):
 
         A set of triplets has no supervised loss, only what terms give for it.
         """
-        vectors = model.vectors(batch)
-        clean = Pass(vectors, model.answers(batch, vectors))
+        compared = {name for term in self.terms if term.compares and term.weight for name in term.goals}
+        clean = Pass.of(model, batch, twice=compared)
         losses = self.supervised.of(batch, clean.outputs)
         for term in self.terms:
             for task, value in term(model, batch, clean).items():

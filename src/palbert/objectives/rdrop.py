@@ -14,17 +14,22 @@ from palbert.objectives.divergence import divergence
 
 
 class RDrop(Term):
-    """A second pass with other dropout masks; both answer the labels, and each other.
+    """All rows once more with other dropout masks; both answer the labels, and each other.
 
     The supervised loss becomes the mean over both passes, and α ½ (KL(p‖q) + KL(q‖p)) is added; for numbers
     α times the squared difference. Gradients flow through both passes. The paper takes the sum of both
     losses; the mean, as in the authors' code, keeps the scale of a loss without R-Drop.
 
-    Costs one forward and one backward pass beside the supervised one.
+    As in the paper, both are one pass over a batch that holds every row twice.
     """
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__(goals, weight=weight)
+
+    @property
+    def compares(self) -> bool:
+        """Whether rows come twice: always."""
+        return True
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Refuse a model without dropout: both passes would be the same."""
@@ -41,12 +46,12 @@ class RDrop(Term):
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return what turns one supervised loss into the mean of both, plus the distance between the passes."""
-        second = model(batch)
+        assert clean.again is not None
         values = {}
         for task, part in batch.parts.items():
-            goal, outputs = self.goals[task], clean.outputs[task]
+            goal, first, second = self.goals[task], clean.outputs[task], clean.again.outputs[task]
             assert part.labels is not None, f"{task}: a training batch has labels"
-            mean = (goal.loss(second[task], part.labels) - goal.loss(outputs, part.labels)) / 2
+            mean = (goal.loss(second, part.labels) - goal.loss(first, part.labels)) / 2
             scale = self.weight if goal.target == "number" else self.weight / 2
-            values[task] = mean + scale * divergence(second[task], outputs, target=goal.target)
+            values[task] = mean + scale * divergence(second, first, target=goal.target)
         return values

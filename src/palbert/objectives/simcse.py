@@ -17,8 +17,8 @@ from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
 class SimCSE(Term):
     """InfoNCE over the cosines of the pooled vectors of two passes with different dropout, unsupervised.
 
-    The first view is the supervised pass, the second one more pass. Each text is to find itself among the texts
-    of its task in the batch. Of siamese pairs, first sentences are compared with first ones and second with
+    Both views are in the supervised pass, whose batch holds every text twice. Each text is to find itself among the
+    texts of its task in the batch. Of siamese pairs, first sentences are compared with first ones and second with
     second, so that the two of a pair, which may well mean the same, are never told apart. A joint
     pair is one text; with `projection`, its two encodings go through a linear layer before they are compared.
     The layer starts as the identity, is trained at the heads' rate, and serves training alone: it is kept in
@@ -30,7 +30,7 @@ class SimCSE(Term):
     A batch of one row has nothing to tell it from: the term is 0. The other rows of a batch are part of the loss,
     so cutting a step into pieces (`training.accumulation`) changes it.
 
-    Costs one forward and one backward pass beside the supervised one; two of each with a dropout of its own.
+    Costs a supervised pass of twice the rows; with a dropout of its own, two further passes.
     """
 
     def __init__(
@@ -54,6 +54,11 @@ class SimCSE(Term):
         self.dropout = dropout
         self.layers = nn.ModuleList()
         self.layer_of: dict[str, int] = {}
+
+    @property
+    def compares(self) -> bool:
+        """Whether the supervised pass has both views."""
+        return self.dropout is None
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Refuse an encoder without dropout, or without a weight to train; make the layers of joint pairs."""
@@ -92,7 +97,8 @@ class SimCSE(Term):
     ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         """Return the pooled vectors of two passes whose dropout differs."""
         if self.dropout is None:
-            return clean.vectors, model.vectors(batch)
+            assert clean.again is not None
+            return clean.vectors, clean.again.vectors
         with model.encoder.dropping(self.dropout):
             return model.vectors(batch), model.vectors(batch)
 

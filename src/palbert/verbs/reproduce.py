@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
+
+import torch
 
 from palbert.errors import PalbertError, RecipeError, RunFolderError, TrainingError
 from palbert.evaluation.table import Result, markdown, summarise
@@ -88,7 +93,7 @@ def reproduce(
         data: A data folder in place of the tables' own.
         encoder: An encoder in place of the tables' own.
         seeds: How many seeds each row is run with: 0, 1, …
-        jobs: How many runs at a time; more than one are child processes, with a log file each.
+        jobs: How many runs at a time; more than one are child processes, with a log file each, spread over all GPUs.
         out: Where results and runs go; runs/reproduce unless given, or runs/reproduce-smoke.
         smoke: A few steps on the sample data, to see that all rows run.
         keep_checkpoints: Keep the checkpoints of finished runs.
@@ -184,8 +189,11 @@ def _side_by_side(count: int) -> Callable[[Sequence[Job]], Iterator[tuple[Job, s
 
     def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
         pool = ThreadPoolExecutor(count)
+        places: SimpleQueue[dict[str, str]] = SimpleQueue()
+        for place in islice(cycle(_gpus() or [{}]), count):
+            places.put(place)
         try:
-            running = {pool.submit(_run_child, job): job for job in jobs}
+            running = {pool.submit(_run_child, job, places): job for job in jobs}
             for future in as_completed(running):
                 try:
                     future.result()
@@ -199,13 +207,27 @@ def _side_by_side(count: int) -> Callable[[Sequence[Job]], Iterator[tuple[Job, s
     return run
 
 
-def _run_child(job: Job) -> None:
+def _gpus() -> list[dict[str, str]]:
+    """Return the environment that shows a child one GPU alone, for each of several."""
+    count = torch.cuda.device_count()
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    names = shown if len(shown) == count else [str(number) for number in range(count)]
+    return [{"CUDA_VISIBLE_DEVICES": name} for name in names] if count > 1 else []
+
+
+def _run_child(job: Job, places: SimpleQueue[dict[str, str]]) -> None:
     recipe = _start(job)
     flag = "--resume" if RunFolder(job.run).has_begun else "--force"
     command = [sys.executable, "-m", "palbert", "train", str(recipe), "--out", str(job.run), flag]
     path = job.folder / f"seed-{job.recipe.seed}.log"
-    with path.open("a", encoding="utf-8") as stream:
-        code = subprocess.run(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL).returncode
+    place = places.get()
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            code = subprocess.run(
+                command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env={**os.environ, **place}
+            ).returncode
+    finally:
+        places.put(place)
     if code:
         said = [line for line in path.read_text("utf-8").splitlines() if line.startswith("error: ")]
         raise TrainingError(f"{said[-1].removeprefix('error: ') if said else f'ended with {code}'} (log: {path})")

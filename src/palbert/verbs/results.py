@@ -9,12 +9,12 @@ from pathlib import Path
 
 from palbert.errors import DataError, RecipeError
 from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot
-from palbert.evaluation.results_text import claims_text, transfer_text
 from palbert.evaluation.svg import standalone
 from palbert.evaluation.table import Result, markdown, summarise
 from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
+from palbert.verbs.results_text import claims_text, transfer_text
 
 Rows = Mapping[str, list[Result]]
 """Results by `table:row`."""

@@ -85,8 +85,7 @@ class Scene:
         return collate([own, contrast], self.tokenizer.template)
 
     def clean(self, batch: PackedBatch) -> Pass:
-        vectors = self.model.vectors(batch)
-        return Pass(vectors, self.model.answers(batch, vectors))
+        return Pass.of(self.model, batch, twice=batch.parts)
 
     def gradient(self) -> torch.Tensor:
         """Return what is in `.grad`, as one vector; zeros where there is nothing."""

@@ -86,19 +86,23 @@ def test_a_weight_of_0_gives_the_same_run_bit_by_bit(values: dict[str, Any], tmp
         ({"name": "smart", "steps": 3}, 4),
     ],
 )
-def test_a_term_costs_the_passes_it_says(
+def test_a_term_costs_as_many_passes_over_the_tokens_as_it_says(
     scene: MakeScene, monkeypatch: pytest.MonkeyPatch, objective: Any, passes: int
 ) -> None:
     options = {"name": objective} if isinstance(objective, str) else dict(objective)
     stage = scene(dropout=0.1)
     term = OBJECTIVES[options.pop("name")](stage.goals, **options)
     term.prepare(stage.model)
-    clean = stage.clean(stage.batch())
+    batch = stage.batch()
     counted = []
     original = Encoder.forward
-    monkeypatch.setattr(Encoder, "forward", lambda self, *a, **k: counted.append(1) or original(self, *a, **k))
-    term(stage.model, stage.batch(), clean)
-    assert len(counted) == passes
+    monkeypatch.setattr(
+        Encoder, "forward", lambda self, given, **k: counted.append(given.tokens) or original(self, given, **k)
+    )
+    Objectives(stage.supervised, [term])(stage.model, batch)
+    assert sum(counted) == (1 + passes) * batch.tokens
+    if term.compares:
+        assert len(counted) == 1, "both views are in one pass"
 
 
 @pytest.mark.parametrize("name", LABELLED)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from palbert.batch import again
 from palbert.build import check_names
 from palbert.errors import RecipeError
 from palbert.objectives import Pass
@@ -60,9 +61,9 @@ def test_term_is_info_nce_of_the_two_passes_side_by_side(scene: MakeScene, proje
     torch.manual_seed(5)
     values = term(stage.model, batch, stage.clean(batch))
     torch.manual_seed(5)
-    first, second = stage.clean(batch).vectors, stage.model.vectors(batch)
+    vectors = stage.model.vectors(batch.twice(batch.parts))
     for task, part in batch.parts.items():
-        sides = zip(first[task].chunk(part.width), second[task].chunk(part.width), strict=True)
+        sides = zip(vectors[task].chunk(part.width), vectors[again(task)].chunk(part.width), strict=True)
         expected = [plain_info_nce(one.double(), other.double(), 0.1) for one, other in sides]
         assert values[task].item() == pytest.approx(0.3 * sum(expected) / part.width, rel=1e-3)
 
@@ -133,12 +134,11 @@ def test_works_under_autocast_in_full_precision(scene: MakeScene) -> None:
     term.prepare(stage.model)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         losses = Objectives(stage.supervised, [term])(stage.model, stage.batch())
-        vectors = {"classes": torch.randn(6, 32)}
-        second = torch.randn(6, 32)
+        first, second = torch.randn(6, 32), torch.randn(6, 32)
         alone = scene("classes", dropout=0.1)
-        alone.model.vectors = lambda batch: {"classes": second}
-        value = SimCSE(alone.goals)(alone.model, alone.batch(), Pass(vectors, {}))["classes"]
-    assert value.item() == pytest.approx(plain_info_nce(vectors["classes"].double(), second.double(), 0.05), rel=1e-4)
+        clean = Pass({"classes": first}, {}, again=Pass({"classes": second}, {}))
+        value = SimCSE(alone.goals)(alone.model, alone.batch(), clean)["classes"]
+    assert value.item() == pytest.approx(plain_info_nce(first.double(), second.double(), 0.05), rel=1e-4)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
     assert stage.gradient().isfinite().all()
 

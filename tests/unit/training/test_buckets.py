@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from palbert.batch import again
 from palbert.build.trainer import choose_buckets
 from palbert.training.buckets import DEVIATIONS, STEP, Buckets
 
@@ -80,8 +81,9 @@ def steps(start: Start) -> Callable[..., Any]:
         {"objectives": [{"name": "proximal"}]},
         {"training": {"accumulation": 2}},
         {"training": {"gradients": "pcgrad"}},
+        {"objectives": ["rdrop", {"name": "simcse", "tasks": ["sst"]}], "training": {"gradients": "pcgrad"}},
     ],
-    ids=["plain", "pal", "proximal", "accumulation", "pcgrad"],
+    ids=["plain", "pal", "proximal", "accumulation", "pcgrad", "twice"],
 )
 def test_filling_changes_neither_losses_nor_gradients(steps: Callable[..., Any], settings: dict[str, Any]) -> None:
     losses, gradients, batches = steps(fills=False, **settings)
@@ -116,6 +118,23 @@ def test_the_parts_of_some_tasks_keep_their_filling(start: Start) -> None:
     assert torch.equal(part.ids, alone.ids)
     assert torch.equal(part.starts, alone.starts)
     assert part.parts["quora"].slots == alone.parts["quora"].slots
+
+
+@pytest.mark.parametrize("adapters", [None, {"name": "pal", "size": 12, "heads": 2}, "houlsby"], ids=str)
+def test_parts_that_come_twice_are_answered_twice_alike(start: Start, adapters: Any) -> None:
+    run = start(**({"adapters": adapters} if adapters else {}))
+    feed, model = run.trainer.feed, run.model.eval()
+    feed.buckets = choose_buckets(feed.sets, feed.template)
+    sets = ("sst", "quora", "sts")
+    [batch] = feed(sets, dict.fromkeys(sets, 0))
+    wide = batch.twice(["quora", "sst"])
+    assert list(wide.parts) == ["sst", again("sst"), "quora", again("quora"), "sts"] and batch.twice([]) is batch
+    assert wide.starts[-1] == wide.tokens and wide.task_of(again("quora")) == "quora"
+    found = model(wide)
+    for name, outputs in model(batch).items():
+        torch.testing.assert_close(found[name], outputs)
+        if name != "sts":
+            torch.testing.assert_close(found[again(name)], outputs)
 
 
 def replace_level(feed: Any, batch: Any) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +153,21 @@ def test_a_child_that_fails_is_told_with_its_own_words(folder: Path) -> None:
     done = palbert.reproduce(["mine/odd"], out="out", jobs=2)
     assert list(done.failures) == ["mine/odd:odd, seed 0"]
     assert "12 heads cannot share a PAL of size 7 evenly" in done.failures["mine/odd:odd, seed 0"]
+
+
+def test_children_take_the_gpus_in_turn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def run(command: list[str], *, env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+        time.sleep(0.05)  # long enough for the others to start
+        seen.append(env["CUDA_VISIBLE_DEVICES"])
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    monkeypatch.setattr("subprocess.run", run)
+    palbert.reproduce(["mine/one"], out="out", seeds=2, jobs=4)
+    assert sorted(seen) == ["5", "5", "7", "7"]
 
 
 @pytest.mark.usefixtures("no_plots")

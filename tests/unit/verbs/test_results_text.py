@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from palbert.evaluation.results_text import claims_text, transfer_text
 from palbert.recipe.claims import Claim, Transfer
+from palbert.verbs.results_text import claims_text, transfer_text
 
 TRANSFER = Transfer(text="Sharing", shared="a/b:all", alone={"sst": "a/b:sst", "sts": "a/b:sts"}, remark="Beware.")
 
