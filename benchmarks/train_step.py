@@ -270,6 +270,8 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
     parser.add_argument("--keep", action="store_true", help="keep what --out holds already, and add what it lacks")
     arguments = parser.parse_args(given)
+    if arguments.keep and not (arguments.out and arguments.out.is_file()):
+        parser.error("--keep needs the file of a former run as --out")
     cuda = choose_device(arguments.device).type == "cuda"
     arguments.sizes = arguments.sizes or ([16, 64, 256] if cuda else [16])
     arguments.batches = arguments.batches or (12 if cuda else 3)

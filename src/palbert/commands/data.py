@@ -1,4 +1,4 @@
-"""palbert data: look at data before training on it."""
+"""palbert data: look at data, and make rows of it, before training on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from palbert.terminal import print_table
 
-data_app = typer.Typer(no_args_is_help=True, help="Look at data before training on it.")
+data_app = typer.Typer(no_args_is_help=True, help="Look at data, and make rows of it, before training on it.")
 
 Overrides = Annotated[
     Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
@@ -83,7 +83,11 @@ def data_phrases(
         raise DataError(f"{trees}: no such file.")
     if out.exists() and not force:
         raise RunFolderError(f"{out}: exists already.", hint="Add --force to replace it.")
-    rows = list(phrases(trees.read_text("utf-8").splitlines(), name=str(trees)))
+    try:
+        with trees.open(encoding="utf-8") as stream:
+            rows = list(phrases(stream, name=str(trees)))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{trees}: not UTF-8: {error}.") from error
     lines = [f"{phrase.text}\t{phrase.grade}\t{int(phrase.whole)}\n" for phrase in rows]
     write_text(out, "".join(["phrase\tsentiment\twhole_sentence\n", *lines]))
     typer.echo(f"{len(rows):,} phrases, {sum(phrase.whole for phrase in rows):,} of them sentences: {out}")

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from palbert.errors import DataError
 
-TOKEN = re.compile(r"[()]|[^\s()]+")
-BRACKETS = {"-LRB-": "(", "-RRB-": ")", r"\/": "/", r"\*": "*"}
+TOKEN = re.compile(r"\(\s*\d+|[()]|[^\s()]+")
+"""A bracket with its grade, a bracket, or a word."""
+ESCAPES = {"-LRB-": "(", "-RRB-": ")", r"\/": "/", r"\*": "*"}
 """How treebanks write what would be read as their own marks."""
 
 
@@ -26,9 +27,7 @@ def phrases(lines: Iterable[str], *, name: str = "trees") -> Iterator[Phrase]:
     """Yield every phrase of trees such as `(3 (2 Quite) (4 good))`, one a line; no text comes twice."""
     seen: set[str] = set()
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        for phrase in _of_tree(line, f"{name}, line {number}"):
+        for phrase in _of_tree(line, f"{name}, line {number}") if line.strip() else ():
             if phrase.text not in seen:
                 seen.add(phrase.text)
                 yield phrase
@@ -39,24 +38,22 @@ def _of_tree(line: str, place: str) -> list[Phrase]:
     found: list[Phrase] = []
     opened: list[tuple[str, int]] = []  # grade of each open bracket, and how many words were before it
     words: list[str] = []
-    tokens = TOKEN.findall(line)
-    position = 0
-    while position < len(tokens):
-        token = tokens[position]
-        if token == "(":
-            position += 1
-            grade = tokens[position] if position < len(tokens) else ""
-            if not grade.isdigit() or (not opened and words):
-                raise DataError(f"{place}: expected one tree with a grade after each bracket, found '({grade}'.")
-            opened.append((grade, len(words)))
+    for token in TOKEN.findall(line):
+        if len(token) > 1 and token[0] == "(" and (opened or not words):
+            opened.append((token[1:].strip(), len(words)))
         elif token == ")" and opened and len(words) > opened[-1][1]:
             grade, start = opened.pop()
             found.append(Phrase(" ".join(words[start:]), grade, whole=not opened))
-        elif token != ")" and opened:
-            words.append(BRACKETS.get(token, token))
+        elif token[0] not in "()" and opened:
+            words.append(_unescaped(token))
         else:
             raise DataError(f"{place}: '{token}' has no place here; expected a tree like (3 (2 Quite) (4 good)).")
-        position += 1
     if opened or not found:
         raise DataError(f"{place}: a bracket is not closed.")
     return found[::-1]
+
+
+def _unescaped(word: str) -> str:
+    for escape, mark in ESCAPES.items():
+        word = word.replace(escape, mark)
+    return word

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +28,7 @@ def curve_plots(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, st
 
 def label_plot(result: Result, task: str) -> dict[str, str]:
     """Draw how the labels of a task are spread in its training sets and in dev."""
-    found = {name: counts for name, counts in result["labels"].items() if re.split(r"[+ ]", name)[0] == task}
+    found = result["labels"].get(task)
     if not found or not _can_draw():
         return {}
     classes = result["confusion"][task]["classes"]

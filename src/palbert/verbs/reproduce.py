@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -221,10 +221,12 @@ def _run_child(job: Job, places: SimpleQueue[dict[str, str]]) -> None:
     command = [sys.executable, "-m", "palbert", "train", str(recipe), "--out", str(job.run), flag]
     path = job.folder / f"seed-{job.recipe.seed}.log"
     place = places.get()
+    # A run that names its GPU has to see all of them.
+    shown = place if job.recipe.run.device in ("auto", "cuda") else {}
     try:
         with path.open("a", encoding="utf-8") as stream:
             code = subprocess.run(
-                command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env={**os.environ, **place}
+                command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env={**os.environ, **shown}
             ).returncode
     finally:
         places.put(place)
@@ -248,29 +250,23 @@ def _write_result(job: Job, result: Result) -> None:
 
 def _write_table(table: Table, out: Path) -> Path:
     """Write a table as it stands: Markdown, and JSON beside it."""
-    summary = table_summary(table, [out])
+    summary = table_summary(table, {row: _read_row(out / table.name / row) for row in table.spec.rows})
     path = out / f"{table.name}.md"
     write_text(path, markdown(summary))
     write_text(path.with_suffix(".json"), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     return path
 
 
-def table_summary(table: Table, folders: Sequence[Path]) -> dict[str, Any]:
-    """Return a table with the results that lie in these folders."""
+def table_summary(table: Table, results: Mapping[str, Sequence[Result]]) -> dict[str, Any]:
+    """Return a table with the results of its rows, by the name of the row."""
     rows = [
-        {
-            "row": name,
-            "label": row.label,
-            "note": row.note,
-            "reported": row.reported,
-            "results": read_row(table.name, name, folders),
-        }
+        {"row": name, "label": row.label, "note": row.note, "reported": row.reported, "results": results.get(name, [])}
         for name, row in table.spec.rows.items()
     ]
     return summarise(table.name, table.spec.title, table.spec.source, rows)
 
 
-def read_row(table: str, row: str, folders: Sequence[Path]) -> list[Result]:
+def _read_row(folder: Path) -> list[Result]:
     """Read the results of a row, by seed."""
-    paths = [path for folder in folders for path in (folder / table / row).glob("seed-*.json")]
-    return sorted((json.loads(path.read_text("utf-8")) for path in paths), key=lambda result: int(result["seed"]))
+    results = [json.loads(path.read_text("utf-8")) for path in folder.glob("seed-*.json")]
+    return sorted(results, key=lambda result: int(result["seed"]))

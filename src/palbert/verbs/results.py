@@ -10,10 +10,11 @@ from pathlib import Path
 from palbert.errors import DataError, RecipeError
 from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot
 from palbert.evaluation.svg import standalone
-from palbert.evaluation.table import Result, markdown, summarise
+from palbert.evaluation.table import Result, markdown
 from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
+from palbert.verbs.reproduce import table_summary
 from palbert.verbs.results_text import claims_text, transfer_text
 
 Rows = Mapping[str, list[Result]]
@@ -43,7 +44,7 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
         sections.append(f"## {setting}\n")
         sections += claims_text(claims.claims, rows, reported)
         sections += transfer_text(claims.transfer, rows)
-        sections += [_table(table, rows) for table in tables if _results(table, rows)]
+        sections += [markdown(table_summary(table, own), level=3) for table in tables if (own := _results(table, rows))]
         sections += _plots(claims, rows, path, setting)
     missing = [table for table in tables if not any(_results(table, rows) for rows in found.values())]
     if missing:
@@ -74,15 +75,6 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
 def _results(table: Table, rows: Rows) -> dict[str, list[Result]]:
     """Return the results of a table's rows, of those that were run."""
     return {name: rows[place] for name in table.spec.rows if (place := f"{table.name}:{name}") in rows}
-
-
-def _table(table: Table, rows: Rows) -> str:
-    found = _results(table, rows)
-    lines = [
-        {"row": name, "label": row.label, "note": row.note, "reported": row.reported, "results": found.get(name, [])}
-        for name, row in table.spec.rows.items()
-    ]
-    return markdown(summarise(table.name, table.spec.title, table.spec.source, lines), level=3)
 
 
 def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from palbert.evaluation.seeds import Gap, gap, spread
@@ -52,7 +53,14 @@ def _paragraph(claim: Claim, verdicts: Sequence[Verdict], word: str, reported: R
         for other, verdict in zip(claim.than, verdicts, strict=True)
         if verdict.gap
     ]
-    return f"**{claim.text}** {word}: {claim.metric} of `{claim.row}` is {'; '.join(found)}. {claim.remark}".rstrip()
+    measured = f"{claim.metric} of `{claim.row}` is {'; '.join(found)}"
+    return f"**{claim.text}** {word}: {measured}. It would have to be {_range(claim)}. {claim.remark}".rstrip()
+
+
+def _range(claim: Claim) -> str:
+    low = f"at least {claim.least:+g}" if claim.least > -math.inf else ""
+    high = f"at most {claim.most:+g}" if claim.most < math.inf else ""
+    return " and ".join(filter(None, (low, high)))
 
 
 def transfer_text(transfers: Mapping[str, Transfer], rows: Rows) -> list[str]:

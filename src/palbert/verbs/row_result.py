@@ -94,18 +94,17 @@ def _losses(folder: RunFolder) -> dict[str, list[list[float]]]:
     return {name: curve[:: -(-len(curve) // POINTS)] for name, curve in curves.items()}
 
 
-def _labels(recipe: Recipe) -> dict[str, list[int]]:
-    """Count the labels of every set of a task with classes: `sst train`, `sst+cfimdb train`, `sst dev`."""
+def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
+    """Count the labels of each task with classes, set by set: `sst train`, `sst+cfimdb train`, `sst dev`."""
     tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
-    counts = {}
+    found: dict[str, dict[str, list[int]]] = {}
     for split in SPLITS:
         for name, dataset in load_datasets(recipe, split, tokenizer).items():
-            classes = recipe.sets[name].classes
-            if classes and dataset.labels is not None:
-                counts[f"{name} {split}"] = np.bincount(
-                    dataset.labels.astype(np.int64), minlength=len(classes)
-                ).tolist()
-    return counts
+            task = recipe.sets[name]
+            if task.classes and dataset.labels is not None:
+                counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(task.classes))
+                found.setdefault(task.name, {})[f"{name} {split}"] = counts.tolist()
+    return found
 
 
 def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:

@@ -34,6 +34,11 @@ def test_a_broken_tree_is_told_with_its_line(broken: str) -> None:
         list(phrases(["(2 fine)", broken]))
 
 
+def test_escapes_inside_words_are_read_too() -> None:
+    whole, *parts = phrases([r"(2 (2 8\/2) (3 -LRB-Fellini\*-RRB-))"])
+    assert whole.text == "8/2 (Fellini*)" and [part.text for part in parts] == ["(Fellini*)", "8/2"]
+
+
 def test_the_command_writes_rows_that_a_recipe_reads(tmp_path: Path, cli: Callable[..., Any]) -> None:
     source, target = tmp_path / "train.txt", tmp_path / "phrases.tsv"
     source.write_text("\n".join(TREES), "utf-8")

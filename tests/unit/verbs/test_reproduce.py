@@ -166,8 +166,11 @@ def test_children_take_the_gpus_in_turn(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
     monkeypatch.setattr("subprocess.run", run)
-    palbert.reproduce(["mine/one"], out="out", seeds=2, jobs=4)
+    palbert.reproduce(["mine/one"], out="out", seeds=2, jobs=4, overrides=["run.device=auto"])
     assert sorted(seen) == ["5", "5", "7", "7"]
+    seen.clear()
+    palbert.reproduce(["mine/one:plain"], out="named", seeds=2, jobs=2, overrides=["run.device=cuda:1"])
+    assert seen == ["5,7", "5,7"]
 
 
 @pytest.mark.usefixtures("no_plots")

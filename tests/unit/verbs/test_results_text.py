@@ -37,7 +37,7 @@ def test_a_claim_is_told_with_difference_interval_seeds_and_what_was_reported() 
     assert "| A beats B. | X | **holds** |" in text and "C beats B. |" not in text
     assert (
         "**A beats B.** It holds: sst of `a/b:a` is +0.030 (+0.007 … +0.053) against `a/b:b` "
-        "(3 seeds; reported +0.100). So." in text
+        "(3 seeds; reported +0.100). It would have to be at least +0. So." in text
     )
     assert "Not run with this encoder and data: C beats B." in text
     assert claims_text({"second": other}, rows, reported) == []
