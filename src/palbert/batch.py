@@ -115,8 +115,9 @@ class PackedBatch:
             yield from (values for values in (part.labels, part.taught) if values is not None)
 
     def to(self, device: torch.device | str) -> PackedBatch:
-        """Copy to a device; asynchronously when the batch is pinned."""
-        return self._with(lambda values: values.to(device, non_blocking=True))
+        """Copy to a device; asynchronously when the batch is pinned, but never back to the host, which would not wait."""
+        ahead = torch.device(device).type != "cpu"
+        return self._with(lambda values: values.to(device, non_blocking=ahead))
 
     def pinned(self) -> PackedBatch:
         """Copy to memory that a CUDA device can read by itself."""

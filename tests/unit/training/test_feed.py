@@ -144,3 +144,16 @@ def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: dict[str, SetF
     assert batch.ids.is_pinned() and batch.parts["sst"].labels is not None and batch.parts["sst"].labels.is_pinned()
     [[ahead]] = list(feed.ahead([("sst",)], {"sst": 0}))
     assert ahead.ids.is_pinned() and torch.equal(ahead.ids, batch.ids)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_batch_that_comes_back_from_a_busy_device_is_whole(
+    sources: dict[str, SetFeed], tokenizer: TextTokenizer
+) -> None:
+    [batch] = make(sources, tokenizer, 1)(("sst",), {"sst": 0})
+    work = torch.randn(4096, 4096, device="cuda")
+    there = batch.to("cuda")
+    for _ in range(50):
+        work = work @ work
+    back = there.to("cpu")  # at once: the device is still at work
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(back._tensors(), batch._tensors(), strict=True))

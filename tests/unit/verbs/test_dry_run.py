@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import palbert
 from palbert.errors import DeviceError, RecipeError
@@ -81,3 +82,14 @@ def test_a_step_that_does_not_fit_is_told_as_such(capsys: pytest.CaptureFixture[
 def test_bytes_are_written_for_people() -> None:
     assert shown_bytes(3 * 2**19) == "1.5 MiB"
     assert shown_bytes(5 * 2**29) == "2.50 GiB"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_captured_steps_measure_the_same_after_others_in_one_process(tiny_recipe: dict[str, Any]) -> None:
+    tiny_recipe["run"] = {**tiny_recipe.get("run", {}), "device": "cuda"}
+    larger = {**tiny_recipe, "training": {**tiny_recipe["training"], "batch_size": 64}}
+    first = palbert.dry_run(make_recipe(tiny_recipe)).worst
+    palbert.dry_run(make_recipe(larger))
+    again = palbert.dry_run(make_recipe(tiny_recipe)).worst
+    assert first.measured and again.measured == pytest.approx(first.measured, rel=0.2)
+    assert first.measured >= first.predicted.parameters + first.predicted.optimizer
