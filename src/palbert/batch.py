@@ -115,7 +115,7 @@ class PackedBatch:
             yield from (values for values in (part.labels, part.taught) if values is not None)
 
     def to(self, device: torch.device | str) -> PackedBatch:
-        """Copy to a device; asynchronously when the batch is pinned, but never back to the host, which would not wait."""
+        """Copy to a device, asynchronously when the batch is pinned; back to the host, wait for it."""
         ahead = torch.device(device).type != "cpu"
         return self._with(lambda values: values.to(device, non_blocking=ahead))
 

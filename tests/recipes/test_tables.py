@@ -70,9 +70,14 @@ def test_every_row_of_every_table_runs_in_smoke_mode(tiny_encoder: Path, tmp_pat
             assert set(row["reported"]) == set(row["difference"])
 
 
-def test_the_page_of_results_is_what_the_kept_results_give(tmp_path: Path) -> None:
+def test_the_page_of_results_is_what_the_kept_results_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # with plots
+    monkeypatch.chdir(ROOT)
     page = palbert.results([ROOT / "recipes" / "results"], out=tmp_path / "results.md").read_text("utf-8")
     assert page == (ROOT / "docs" / "results.md").read_text("utf-8")
+    folders = (tmp_path / "images", ROOT / "docs" / "images")
+    drawn, kept = (sorted(path.name for path in folder.glob("results-*")) for folder in folders)
+    assert drawn == kept
 
 
 def test_the_guides_own_table_can_be_read(tiny_encoder: Path, tmp_path: Path) -> None:

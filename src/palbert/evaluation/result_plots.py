@@ -48,7 +48,7 @@ def answer_plots(result: Result) -> dict[str, str]:
         drawn[f"confusion-{task}"] = confusion_matrix(counts, classes, name=task)
         drawn[f"labels-{task}"] = label_distribution(splits, classes=classes, name=task)
     for task, numbers in result["numbers"].items():
-        gold, predicted = np.array(numbers["gold"]), np.array(numbers["predicted"])
+        gold, predicted = (np.repeat(numbers[side], numbers["rows"]) for side in ("gold", "predicted"))
         drawn[f"numbers-{task}"] = similarity_scatter(gold, predicted, name=task)
         drawn[f"residuals-{task}"] = residuals(gold, predicted, name=task)
     return drawn

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
@@ -72,22 +73,36 @@ def caption(results: Sequence[Result]) -> str:
         return "Not run."
     encoders = _listed(f"{result['encoder']['name']} ({result['encoder']['sha256'][:8]})" for result in results)
     data = _listed(result["data"]["variant"] for result in results)
-    rows = {task: count for result in results for task, count in result["rows"].items()}
-    counted = ", ".join(
-        f"{task} {' / '.join(f'{number:,}' for number in counts.values())}" for task, counts in rows.items()
-    )
+    sets = dict.fromkeys(name for result in results for name in result["rows"])
+    counted = ", ".join(f"{name} {_counted(name, results)}" for name in sets)
     formulas = _listed(result["formula"] for result in results if len(result["tasks"]) > 1)
-    seeds = len({result["seed"] for result in results})
-    several = "mean ± standard deviation over them" if seeds > 1 else "no spread is known"
+    seeds = _range(Counter((result["table"], result["row"]) for result in results).values())
+    several = "no spread is known" if seeds == "1" else "mean ± standard deviation over them"
     lines = [
-        f"Encoder {encoders}; data {data} (rows of train / dev: {counted}); {seeds} seed{'s' * (seeds > 1)}, {several}."
+        f"Encoder {encoders}; data {data} (rows of train / dev: {counted}); "
+        f"{seeds} seed{'s' * (seeds != '1')}, {several}."
     ]
     lines += [f"Overall = {formulas}."] if formulas else []
     lines.append(f"Computed on {_listed(f'''{result['device']} ({result['precision']})''' for result in results)}.")
+    jobs = max(result.get("jobs", 1) for result in results)
+    lines += [f"Up to {jobs} runs at a time: one alone takes fewer seconds."] if jobs > 1 else []
     lines += _unclean(results)
     if any(result.get("smoke") for result in results):
         lines.append("A smoke run of a few steps: the scores mean nothing.")
     return " ".join(lines)
+
+
+def _counted(name: str, results: Sequence[Result]) -> str:
+    """Write the rows of a set, split by split; from the fewest to the most, where rows of the table differ."""
+    found = [result["rows"][name] for result in results if name in result["rows"]]
+    splits = dict.fromkeys(split for counts in found for split in counts)
+    return " / ".join(_range(counts[split] for counts in found if split in counts) for split in splits)
+
+
+def _range(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    least, most = found[0], found[-1]
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _unclean(results: Sequence[Result]) -> list[str]:
@@ -116,7 +131,9 @@ def markdown(table: Mapping[str, Any], *, level: int = 1) -> str:
         shown = f"{counts['total']:,} ({counts['trained']:,})" if counts else "–"
         seconds = f"{row['seconds']:,.0f}" if row["seconds"] is not None else "–"
         lines.append(_line([row["label"], *cells, seconds, shown, str(len(row["seeds"]) or "not run")]))
-    lines += ["", "A cell: ours; what the report has, and ours minus that.", "", table["caption"]]
+    reported = any(row["reported"] for row in table["rows"])
+    lines += ["", "A cell: ours; what the report has, and ours minus that."] if reported else []
+    lines += ["", table["caption"]]
     notes = [f"- {row['label']}: {row['note']}" for row in table["rows"] if row["note"]]
     lines += ["", *notes] if notes else []
     return "\n".join(lines) + "\n"

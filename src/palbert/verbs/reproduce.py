@@ -129,7 +129,7 @@ def reproduce(
                 if error:
                     done.failures[job.name] = error
                 else:
-                    _write_result(job, {**row_result(first.run), "smoke": smoke})
+                    _write_result(job, {**row_result(first.run), "jobs": jobs, "smoke": smoke})
                 _write_table(job.table, out)
             if not error and not keep_checkpoints:
                 shutil.rmtree(RunFolder(first.run).checkpoints, ignore_errors=True)

@@ -40,7 +40,7 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
     path = Path(out)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     sections = [HEAD]
-    for setting, rows in sorted(found.items(), key=lambda item: -len(item[1])):
+    for setting, rows in sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])):
         sections.append(f"## {setting}\n")
         sections += claims_text(claims.claims, rows, reported)
         sections += transfer_text(claims.transfer, rows)
@@ -70,6 +70,11 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
         for row in rows.values():
             row.sort(key=lambda result: int(result["seed"]))
     return found
+
+
+def _has_own(rows: Rows) -> bool:
+    """Whether recipes of our own are among the rows: their scores come first."""
+    return any(row.startswith("best/") for row in rows)
 
 
 def _results(table: Table, rows: Rows) -> dict[str, list[Result]]:

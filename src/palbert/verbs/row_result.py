@@ -12,7 +12,7 @@ import numpy as np
 from palbert.build import load_datasets
 from palbert.data.dataset import Split
 from palbert.data.tokenizer import TextTokenizer
-from palbert.evaluation.metrics import confusion_matrix
+from palbert.evaluation.metrics import Values, confusion_matrix
 from palbert.evaluation.predictions import read_predictions
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import load_recipe
@@ -21,6 +21,8 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
 
 SPLITS: tuple[Split, ...] = ("train", "dev")
+CELLS = 50
+"""Steps between the least and the largest gold number that answers are counted in."""
 POINTS = 200
 """Points of a loss curve that are kept, at most."""
 
@@ -108,7 +110,7 @@ def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
 
 
 def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    """Return the confusion matrix of every task with classes, and gold and predicted numbers of the others."""
+    """Return the confusion matrix of every task with classes, and of the others how many rows fall into each cell."""
     matrices, numbers = {}, {}
     for name, task in recipe.tasks.items():
         _, gold, predicted = read_predictions(folder.predictions / f"{name}-dev.csv", classes=task.classes)
@@ -116,5 +118,13 @@ def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
             matrix = confusion_matrix(gold, predicted, classes=len(task.classes))
             matrices[name] = {"classes": list(task.classes), "counts": matrix.tolist()}
         else:
-            numbers[name] = {"gold": gold.round(3).tolist(), "predicted": predicted.round(3).tolist()}
+            numbers[name] = _cells(gold, predicted)
     return {"confusion": matrices, "numbers": numbers}
+
+
+def _cells(gold: Values, predicted: Values) -> dict[str, list[float]]:
+    """Count rows by gold and predicted numbers, both rounded to a grid: what rows have by themselves is not kept."""
+    width = float(np.ptp(gold)) / CELLS or 1.0
+    places, counts = np.unique(np.rint(np.stack([gold, predicted]) / width), axis=1, return_counts=True)
+    first, second = (places * width).round(3).tolist()
+    return {"gold": first, "predicted": second, "rows": counts.tolist()}
