@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
@@ -76,8 +77,8 @@ class MultiTaskModel(nn.Module):
                 continue
             task = batch.task_of(name)
             pooled = self.relation(vectors[name]) if task in self.related else vectors[name]
-            sides = pooled.chunk(part.width)
-            outputs[name] = self.heads[task](*sides).float()
+            with torch.autocast(pooled.device.type, enabled=False):  # eight bits are few for a grade or a probability
+                outputs[name] = self.heads[task](*pooled.float().chunk(part.width))
         return outputs
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
