@@ -11,7 +11,7 @@ import pytest
 import palbert
 from palbert.evaluation.metrics import overall
 from palbert.recipe.tables import Table, known_tables, load_table
-from palbert.verbs.row_result import fingerprint
+from palbert.verbs.fingerprint import fingerprint
 
 ROOT = Path(__file__).parents[2]
 TABLES = [
@@ -50,10 +50,10 @@ def test_what_a_report_calls_overall_is_what_its_formula_gives(table: Table) -> 
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_no_two_rows_of_a_table_are_the_same_recipe(table: Table) -> None:
+def test_no_two_rows_of_a_table_are_the_same_recipe(table: Table, tiny_encoder: Path) -> None:
     def differences(row: str) -> tuple[str, ...]:
         files = (str(task.get("train")) for task in table.values(row)["tasks"].values())  # sample rows replace them
-        return (fingerprint(table.recipe(row, smoke=True)), *files)
+        return (fingerprint(table.recipe(row, smoke=True, encoder=str(tiny_encoder))), *files)
 
     assert len({differences(row) for row in table.spec.rows}) == len(table.spec.rows)
 

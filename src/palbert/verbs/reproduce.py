@@ -26,7 +26,8 @@ from palbert.recipe.tables import Table, load_tables
 from palbert.runtime.files import write_text
 from palbert.runtime.progress import bar
 from palbert.runtime.run_folder import RunFolder
-from palbert.verbs.row_result import fingerprint, row_result
+from palbert.verbs.fingerprint import fingerprint
+from palbert.verbs.row_result import row_result
 from palbert.verbs.train import train
 
 log = logging.getLogger(__name__)
@@ -144,10 +145,9 @@ def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done:
         for row in table.chosen or table.spec.rows:
             try:
                 recipe = table.recipe(row, seed=seed, **settings)
+                jobs.append(Job(table, row, recipe, out / table.name / row, (fingerprint(recipe), seed)))
             except PalbertError as error:
                 done.failures[f"{table.name}:{row}, seed {seed}"] = str(error)
-                continue
-            jobs.append(Job(table, row, recipe, out / table.name / row, (fingerprint(recipe), seed)))
     return jobs
 
 

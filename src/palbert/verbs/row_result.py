@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,13 @@ from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
+from palbert.verbs.fingerprint import fingerprint
 
 SPLITS: tuple[Split, ...] = ("train", "dev")
 CELLS = 50
 """Steps between the least and the largest gold number that answers are counted in."""
 POINTS = 200
 """Points of a loss curve that are kept, at most."""
-
-
-def fingerprint(recipe: Recipe) -> str:
-    """Hash every setting that changes what is trained, but the seed: rows that share it are one run."""
-    settings = recipe.model_dump(mode="json", exclude={"seed", "run", "description", "provenance"})
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def row_result(run: Path) -> dict[str, Any]:
