@@ -93,6 +93,8 @@ class Claims(Value):
     """Plots of answers, by the name of their files."""
     transfer: dict[str, Transfer] = Field(default_factory=dict)
     """Comparisons of shared encoders with those of one task."""
+    data: dict[str, str] = Field(default_factory=dict)
+    """What is in a data folder, by the name of the folder."""
 
     @property
     def rows(self) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
 from palbert.verbs.reproduce import table_summary
-from palbert.verbs.results_text import claims_text, transfer_text
+from palbert.verbs.results_text import claims_text, overview_text, transfer_text
 
 Rows = Mapping[str, list[Result]]
 """Results by `table:row`."""
@@ -39,9 +39,12 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
     found = read_results([Path(folder) for folder in folders])
     path = Path(out)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
-    sections = [HEAD]
-    for setting, rows in sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])):
+    found = dict(sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])))
+    sections = [HEAD, *overview_text(found)]
+    for setting, rows in found.items():
         sections.append(f"## {setting}\n")
+        variant = next(iter(rows.values()))[0]["data"]["variant"]
+        sections += [f"{claims.data[variant]}\n"] if variant in claims.data else []
         sections += claims_text(claims.claims, rows, reported)
         sections += transfer_text(claims.transfer, rows)
         sections += [markdown(table_summary(table, own), level=3) for table in tables if (own := _results(table, rows))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from palbert.evaluation.seeds import Gap, gap, spread
@@ -27,6 +28,23 @@ SAYS = {
     "undecided": "Undecided",
     "one seed": "One seed, no verdict",
 }
+
+
+def overview_text(found: Mapping[str, Rows]) -> list[str]:
+    """Write what there is for every setting, with its highest mean over seeds; nothing without results."""
+    lines = ["| encoder and data | runs | highest overall | of |", "|---|---|---|---|"]
+    for setting, rows in found.items():
+        runs = {(result["fingerprint"], result["seed"]) for results in rows.values() for result in results}
+        scores = {row: values for row in rows if (values := _scores(rows, row, "overall"))}
+        best = max(scores, key=lambda row: spread(scores[row]).mean, default=None)
+        shown = f"{_spread(scores[best])} ({_plural(len(scores[best]))}) | `{best}`" if best else "– | –"
+        lines.append(f"| [{_cell(setting)}](#{_anchor(setting)}) | {len(runs)} | {shown} |")
+    return ["\n".join([*lines, ""])] if found else []
+
+
+def _anchor(heading: str) -> str:
+    """Return where a heading is found in its page, as GitHub names it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def claims_text(claims: Mapping[str, Claim], rows: Rows, reported: Reported) -> list[str]:
@@ -114,7 +132,11 @@ def _judge(claim: Claim, other: str, rows: Rows) -> Verdict:
 
 def _seeds(verdict: Verdict) -> str:
     first, second = verdict.seeds
-    return f"{first} seed{'s' * (first > 1)}" if first == second else f"{first} and {second} seeds"
+    return _plural(first) if first == second else f"{first} and {second} seeds"
+
+
+def _plural(seeds: int) -> str:
+    return f"{seeds} seed{'s' * (seeds > 1)}"
 
 
 def _reported(claim: Claim, other: str, reported: Reported) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palbert.recipe.claims import Claim, Transfer
-from palbert.verbs.results_text import claims_text, transfer_text
+from palbert.verbs.results_text import claims_text, overview_text, transfer_text
 
 TRANSFER = Transfer(text="Sharing", shared="a/b:all", alone={"sst": "a/b:sst", "sts": "a/b:sts"}, remark="Beware.")
 
@@ -65,3 +65,19 @@ def test_sharing_gains_costs_or_makes_no_difference(scores: tuple[float, ...], w
 
 def test_nothing_is_said_of_sharing_where_nothing_can_be_compared() -> None:
     assert transfer_text({"one": TRANSFER}, {"a/b:all": results({"sst": 0.5, "sts": 0.8})}) == []
+
+
+def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
+    def run(seed: int, fingerprint: str, overall: float) -> dict[str, Any]:
+        return {"seed": seed, "fingerprint": fingerprint, "overall": overall, "tasks": {"sst": {}, "sts": {}}}
+
+    rows = {
+        "a/b:one": [run(0, "x", 0.70), run(1, "x", 0.80)],
+        "a/c:same": [run(0, "x", 0.70)],  # a run of both tables
+        "a/c:other": [run(0, "y", 0.74)],
+    }
+    alone = {"a/b:sst": [{**run(0, "z", 0.9), "tasks": {"sst": {}}}]}  # one task has no overall
+    [text] = overview_text({"v1.5, data Mine": rows, "other": alone})
+    assert "| [v1.5, data Mine](#v15-data-mine) | 3 | 0.750 ± 0.071 (2 seeds) | `a/b:one` |" in text
+    assert "| [other](#other) | 1 | – | – |" in text
+    assert overview_text({}) == []
