@@ -17,11 +17,14 @@ from palbert.data.dataset import Dataset, cache_folder
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import PalbertError, RecipeError, RunFolderError
 from palbert.recipe.schema import Recipe
-from palbert.runtime.files import new_folder, sha256
+from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
+
+FORMAT = 2
+"""Raised when models begin to answer otherwise: answers that were kept before are not taken."""
 
 
 def check_teachers(recipe: Recipe) -> None:
@@ -80,7 +83,7 @@ class _Teacher:
             return np.load(folder / "outputs.npy")  # type: ignore[no-any-return]
         outputs = self._ask(name, dataset)
         try:
-            with new_folder(folder) as temporary:
+            with cache_entry(folder, mark="outputs.npy") as temporary:
                 np.save(temporary / "outputs.npy", outputs)
         except (RunFolderError, OSError) as error:  # a cache is a convenience
             log.warning("The teachers' answers cannot be kept: %s", error)
@@ -99,7 +102,8 @@ class _Teacher:
 
     def _key(self, dataset: Dataset) -> str:
         """Hash all that the answers depend on."""
-        digest = hashlib.sha256(f"{self.task.name} {self.machine.device.type} {self.machine.precision}".encode())
+        asked = f"{FORMAT} {self.task.name} {self.machine.device.type} {self.machine.precision}"
+        digest = hashlib.sha256(asked.encode())
         for name in ("model.safetensors", "palbert.json", "tokenizer.json"):
             digest.update(sha256(self.folder / name).encode())
         for column in dataset.texts:

@@ -18,7 +18,7 @@ from palbert.data.ragged import Ragged, Texts
 from palbert.data.readers import Chunk, read_chunks, resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RunFolderError
-from palbert.runtime.files import new_folder, sha256
+from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import Quoting, Source
 from palbert.tasks.spec import Task
@@ -199,7 +199,7 @@ def _key(task: Task, split: str, hashes: list[str], tokenizer: TextTokenizer) ->
 
 
 def _save(folder: Path, rows: _Rows, tokens: tuple[Ragged, ...]) -> None:
-    with new_folder(folder) as temporary:
+    with cache_entry(folder, mark="dataset.json") as temporary:
         Texts.from_rows(rows.ids).bytes.save(temporary, "ids")
         for index, (text, ids) in enumerate(zip(rows.texts, tokens, strict=True)):
             Texts.from_rows(text).bytes.save(temporary, f"text{index}")

