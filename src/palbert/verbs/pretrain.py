@@ -23,7 +23,13 @@ from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state, seed_everything
-from palbert.training.checkpoint import load_weights, read_description, read_state, restore_optimizer
+from palbert.training.checkpoint import (
+    load_weights,
+    read_description,
+    read_state,
+    restore_objective,
+    restore_optimizer,
+)
 from palbert.training.hooks import Checkpoints, MetricsLog, read_records
 from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.trainer import Position
@@ -82,7 +88,9 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     folder = RunFolder(run.pretrained)
     if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
-    elif not _Pretraining(recipe, folder, resume=folder.has_begun).fit():
+        return folder.path
+    pretraining = _Pretraining(recipe, folder, resume=folder.has_begun)
+    if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
         raise KeyboardInterrupt(str(run.path))
     return folder.path
 
@@ -172,6 +180,7 @@ class _Pretraining:
         self.folder.sweep()
         load_weights(last, self.model)
         restore_optimizer(self.trainer.optimizer, state.optimizer)
+        restore_objective(last, self.trainer.objective, state.objective)
         restore_random_state(state.random, self.machine.device)
         self.trainer.position = Position(**state.position)
         log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)

@@ -185,12 +185,12 @@ class _Run:
                 log.info("%s", summary)
             if not finished:
                 return False
-            position = self.trainer.position
+            former, position = self.trainer, self.trainer.position
             if position.epoch > self.sampler.epochs:
                 return True
-            self.trainer.average.finish()
+            former.average.finish()
             self._enter(self._number_of(position))
-            self.trainer.position = position
+            self.trainer.position, self.trainer.stopping = position, former.stopping
 
     def _hooks(self, best: dict[str, float]) -> list[Hook]:
         """Make what watches the run; score the model before training."""
@@ -241,6 +241,8 @@ class _Run:
             read_description(last)
             state = read_state(last)
             self.folder.sweep()
+        if self.recipe.pretraining:  # mixout goes back to the weights that the tasks began with
+            self._build(self.folder.pretrained)
         load_weights(last, self.model)
         position = Position(**state.position)
         restore_random_state(state.random, self.machine.device, self.ranks)

@@ -122,6 +122,25 @@ def test_a_run_resumed_in_any_phase_is_the_run_in_one_go(
         assert records(whole, kind) == records(tmp_path / "run", kind)
 
 
+def test_ctrl_c_while_a_phase_is_scored_for_the_last_time_stops_the_run(
+    tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL))
+    original = Checkpoints.on_epoch
+
+    def interrupted(self: Checkpoints, trainer: Trainer, *arguments: Any) -> None:
+        original(self, trainer, *arguments)
+        trainer.stopping = trainer.position.step == 8  # the end of the first phase
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Checkpoints, "on_epoch", interrupted)
+        palbert.train(recipe, out=tmp_path / "run")
+    palbert.train(recipe, out=tmp_path / "run", resume=True)
+    whole = palbert.train(recipe, out=tmp_path / "whole")
+    for kind in ("epoch", "evaluation"):
+        assert records(whole, kind) == records(tmp_path / "run", kind)
+
+
 def test_a_resolved_recipe_reads_as_it_was_written(tiny_encoder: Path, tmp_path: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL))
     (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")

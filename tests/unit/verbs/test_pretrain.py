@@ -18,6 +18,7 @@ import palbert
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import load_encoder
 from palbert.training.hooks import read_records
+from palbert.training.loss_scale import START, DynamicScale
 from palbert.training.trainer import Trainer
 from palbert.verbs import pretrain as verb
 
@@ -138,6 +139,51 @@ def test_a_pretraining_stopped_and_resumed_is_the_same(
     assert losses(stopped) == losses(whole)
 
 
+def test_a_resumed_pretraining_has_the_scale_of_its_losses(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scales: list[float] = []
+
+    def make_scale(objective: Any, machine: Any) -> DynamicScale:
+        objective.add_module("scale", scale := DynamicScale())
+        return scale
+
+    def watched(self: Any, batches: Any) -> Any:
+        if self.position.step == 1:
+            self.scale.scale.fill_(1024.0)  # an overflow of long ago
+        self.stopping = self.position.step == 3 and len(scales) == 3
+        scales.append(float(self.scale.scale))
+        return original(self, batches)
+
+    original = Trainer.step
+    monkeypatch.setattr("palbert.build.pretraining.make_scale", make_scale)
+    monkeypatch.setattr(Trainer, "step", watched)
+    with pytest.raises(KeyboardInterrupt):
+        palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "run")
+    palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "run", resume=True)
+    assert scales == [START, *[1024.0] * 9]
+
+
+def test_ctrl_c_while_the_pretraining_is_scored_for_the_last_time_stops_the_run(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = verb._Pretraining.fit
+
+    def interrupted(self: Any) -> bool:
+        done = original(self)
+        self.trainer.stopping = True
+        return done
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(verb._Pretraining, "fit", interrupted)
+        palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
+    assert (tmp_path / "run/pretrained/report.json").is_file() and not (tmp_path / "run/metrics.jsonl").exists()
+    palbert.train(palbert.make_recipe(values), out=tmp_path / "run", resume=True)
+    whole = palbert.train(palbert.make_recipe(values), out=tmp_path / "whole")
+    last = Path("checkpoints") / "last"
+    assert weights(tmp_path / "run" / last) == weights(whole / last)
+
+
 def test_the_same_seed_gives_the_same_encoder(values: dict[str, Any], tmp_path: Path) -> None:
     runs = [
         weights(palbert.pretrain(palbert.make_recipe({**values, "seed": seed}), out=tmp_path / name))
@@ -157,11 +203,18 @@ def test_train_pretrains_first_and_starts_from_that(values: dict[str, Any], tmp_
     assert weights(run / last) == weights(again / last) == weights(two_steps / last)
 
 
+@pytest.mark.parametrize("mixout", [0.0, 0.5])
 @pytest.mark.parametrize("step", [4, 14], ids=["in the pretraining", "in the tasks"])
 def test_a_run_stopped_in_either_phase_and_resumed_is_the_same(
-    step: int, values: dict[str, Any], tmp_path: Path, write_recipe: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    step: int,
+    mixout: float,
+    values: dict[str, Any],
+    tmp_path: Path,
+    write_recipe: Write,
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recipe = write_recipe(values)
+    recipe = write_recipe({**values, "encoder": {**values["encoder"], "mixout": mixout}})
     whole, stopped = palbert.train(recipe, out=tmp_path / "whole"), tmp_path / "stopped"
     with monkeypatch.context() as patch:
         if step > 10:
