@@ -10,7 +10,8 @@ from typing import Any
 
 from palbert.build.teachers import teachers_sha256
 from palbert.data.readers import resolve_files
-from palbert.model.pretrained import resolve_encoder, weight_files, weights_sha256
+from palbert.data.tokenizer import TextTokenizer
+from palbert.model.pretrained import resolve_encoder, weight_files
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
 
@@ -25,44 +26,39 @@ def fingerprint(recipe: Recipe) -> str:
     a file was changed. A setting that is as it would be anyway does not count, so that settings to come change nothing.
     """
     settings = recipe.model_dump(mode="json", exclude=NOT_TRAINED_ON, exclude_defaults=True)
+    taught_by = teachers_sha256(recipe)
     for task in settings["tasks"].values():
-        task.pop("teachers", None)
+        task["teachers"] = [taught_by[run] for run in task.pop("teachers", ())]
         if not any(kind.startswith("test") for kind in task.get("drop_overlap", ())):
             task.pop("test", None)  # nothing is trained or chosen on it
-    content = {
-        "encoder": _encoder(resolve_encoder(recipe.encoder.name)),
-        "teachers": list(teachers_sha256(recipe).values()),
-        "texts": [_file(Path(path)) for path in (recipe.pretraining.text if recipe.pretraining else ())],
-    }
-    settings.setdefault("encoder", {}).pop("name", None)
-    settings.get("pretraining", {}).pop("text", None)
-    return hashlib.sha256(json.dumps([_by_content(settings), content], sort_keys=True).encode()).hexdigest()
+    if recipe.pretraining:
+        settings["pretraining"]["text"] = [_hashed(Path(path)) for path in recipe.pretraining.text]
+    settings["encoder"] = {**settings.get("encoder", {}), "name": _encoder(resolve_encoder(recipe.encoder.name))}
+    settings["order"] = list(recipe.sets)  # in which heads draw their first weights, and some samplers go
+    settings["precision"] = recipe.run.precision
+    return hashlib.sha256(json.dumps(_by_content(settings), sort_keys=True).encode()).hexdigest()
 
 
 def _by_content(settings: Any) -> Any:
     """Put the hashes of files in the place of their paths."""
     if isinstance(settings, dict):
         return {
-            key: [_file(file) for file in resolve_files(value)] if key == "path" else _by_content(value)
+            key: [_hashed(file) for file in resolve_files(value)] if key == "path" else _by_content(value)
             for key, value in settings.items()
         }
     return [_by_content(value) for value in settings] if isinstance(settings, list) else settings
 
 
-def _file(path: Path) -> str:
-    state = path.stat()
-    return _file_as_it_is(path, state.st_mtime_ns, state.st_size)
+def _encoder(folder: Path) -> list[str]:
+    """Hash weights, configuration and tokenizer, whatever files hold them."""
+    return [_hashed(*weight_files(folder)), _hashed(folder / "config.json"), TextTokenizer.from_folder(folder).sha256]
+
+
+def _hashed(*paths: Path) -> str:
+    states = [path.stat() for path in paths]
+    return _hashed_as_they_are(paths, tuple((state.st_mtime_ns, state.st_size) for state in states))
 
 
 @cache
-def _file_as_it_is(path: Path, changed: int, size: int) -> str:
-    return sha256(path)
-
-
-def _encoder(folder: Path) -> str:
-    return _encoder_as_it_is(folder, tuple(file.stat().st_mtime_ns for file in weight_files(folder)))
-
-
-@cache
-def _encoder_as_it_is(folder: Path, changed: tuple[int, ...]) -> str:
-    return weights_sha256(folder)
+def _hashed_as_they_are(paths: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> str:
+    return sha256(*paths)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint
 from palbert.data.collate import sequence_lengths
 from palbert.errors import DataError, did_you_mean
-from palbert.runtime.precision import choose_device, choose_precision
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 
@@ -43,8 +42,7 @@ def load(
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
 ) -> Predictor:
     """Load a run's best checkpoint, or the named one, for prediction."""
-    place = choose_device(device)
-    machine = Machine(place, choose_precision(precision, place))
+    machine = Machine.of(device, precision)
     return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
 
 

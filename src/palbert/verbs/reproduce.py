@@ -102,6 +102,8 @@ def reproduce(
     """
     if seeds < 1 or jobs < 1:
         raise PalbertError(f"Expected one seed or more and one job or more, found {seeds} and {jobs}.")
+    if any(override.replace(" ", "").startswith("seed=") for override in overrides):
+        raise RecipeError("A table runs seeds 0, 1, …: 'seed' cannot be set.", hint="Say how many with --seeds.")
     out = Path(out or ("runs/reproduce-smoke" if smoke else "runs/reproduce"))
     loaded = load_tables(tables)
     done = Reproduction()
@@ -158,11 +160,13 @@ def _finished(out: Path) -> dict[Key, Result]:
 
 
 def _refuse_others(jobs: Sequence[Job]) -> None:
-    """Refuse to mix results of other settings into a table."""
+    """Refuse to mix results of other settings into a table; of seeds that are not asked for, too."""
+    wanted = {job.folder: job.key[0] for job in jobs}
     others = [
-        str(job.result)
-        for job in jobs
-        if job.result.is_file() and json.loads(job.result.read_text("utf-8"))["fingerprint"] != job.key[0]
+        str(path)
+        for folder, own in wanted.items()
+        for path in sorted(folder.glob("seed-*.json"))
+        if json.loads(path.read_text("utf-8"))["fingerprint"] != own
     ]
     if others:
         raise RunFolderError(

@@ -58,8 +58,12 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
 
 
 def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
-    """Read all results below folders, by encoder and data, then by row; smoke runs are left out."""
+    """Read all results below folders, by encoder and data, then by row; smoke runs are left out.
+
+    A run that is there twice counts once. Runs of one row with other settings are refused: their mean says nothing.
+    """
     found: dict[str, dict[str, list[Result]]] = {}
+    places: dict[tuple[str, str], tuple[str, Path]] = {}
     for folder in folders:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder.", hint="Make results with: palbert reproduce TABLE --out DIR")
@@ -67,8 +71,16 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
             result = json.loads(path.read_text("utf-8"))
             if not result["smoke"]:
                 setting = f"{result['encoder']['name']}, data {result['data']['variant']}"
-                row = found.setdefault(setting, {}).setdefault(f"{result['table']}:{result['row']}", [])
-                row.append(result)
+                name, own = f"{result['table']}:{result['row']}", result["fingerprint"]
+                other, first = places.setdefault((setting, name), (own, path))
+                if other != own:
+                    raise DataError(
+                        f"{path}: made with other settings, data or weights than {first}, for the same row.",
+                        hint="Remove one of them, or give one folder only.",
+                    )
+                row = found.setdefault(setting, {}).setdefault(name, [])
+                if result["seed"] not in [former["seed"] for former in row]:
+                    row.append(result)
     for rows in found.values():
         for row in rows.values():
             row.sort(key=lambda result: int(result["seed"]))

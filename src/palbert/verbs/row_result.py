@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,7 @@ def row_result(run: Path) -> dict[str, Any]:
         "encoder": {"name": encoder, "sha256": provenance.encoder_sha256},
         "data": {
             "variant": _short(recipe.data or "files"),
-            "files": {Path(file).name: sha256 for file, sha256 in provenance.data_sha256.items()},
+            "files": _named(provenance.data_sha256),
         },
         "versions": provenance.versions,
         "notes": [note.replace(recipe.encoder.name, encoder) for note in report["notes"]],
@@ -64,6 +66,13 @@ def row_result(run: Path) -> dict[str, Any]:
         **_answers(folder, recipe),
         "labels": _labels(recipe),
     }
+
+
+def _named(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Name files by themselves, or where several have one name, by their folder too."""
+    names = Counter(Path(file).name for file in hashes)
+    paths = {Path(file): sha256 for file, sha256 in hashes.items()}
+    return {path.name if names[path.name] == 1 else f"{path.parent.name}/{path.name}": paths[path] for path in paths}
 
 
 def _short(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def test_moved_files_and_encoders_are_the_same(values: dict[str, Any], tmp_path:
     assert of(values, **moved, encoder={"name": str(encoder)}) == of(values)
 
 
-def test_seed_machine_and_defaults_that_are_written_out_change_nothing(values: dict[str, Any]) -> None:
+def test_seed_place_and_defaults_that_are_written_out_change_nothing(values: dict[str, Any]) -> None:
     written = {**values["training"], "accumulation": 1, "sampler": "annealed"}
-    run = {**values["run"], "precision": "fp32"}
+    run = {**values["run"], "capture": "off", "precision": "auto"}
     assert of(values, seed=7, run=run, description="Other words.", training=written) == of(values)
 
 
@@ -52,6 +53,7 @@ def test_seed_machine_and_defaults_that_are_written_out_change_nothing(values: d
         {"encoder_": {"frozen": True}},
         {"adapters": "pal"},
         {"objectives": [{"name": "rdrop", "weight": 0.5}]},
+        {"run": {"device": "cpu", "precision": "fp32"}},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -81,3 +83,38 @@ def test_other_weights_change_it(values: dict[str, Any], tmp_path: Path) -> None
     content[-1] ^= 1
     weights.write_bytes(content)
     assert of(values, encoder={"name": str(encoder)}) != of(values)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_another_configuration_or_tokenizer_changes_it(values: dict[str, Any], tmp_path: Path, name: str) -> None:
+    encoder = shutil.copytree(values["encoder"]["name"], tmp_path / "encoder")
+    before = of(values, encoder={"name": str(encoder)})
+    file = encoder / name
+    settings = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**settings, "normalizer": None} if "normalizer" in settings else {**settings, "a": 1}))
+    assert of(values, encoder={"name": str(encoder)}) != before
+
+
+def test_the_order_of_tasks_changes_it(tiny_recipe: dict[str, Any]) -> None:
+    turned = dict(reversed(tiny_recipe["tasks"].items()))
+    assert of(tiny_recipe, tasks=turned) != of(tiny_recipe)
+
+
+def test_teachers_count_for_their_own_task_wherever_they_lie(
+    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "palbert.verbs.fingerprint.teachers_sha256",
+        lambda recipe: {run: Path(run).name for task in recipe.tasks.values() for run in task.teachers},
+    )
+
+    def taught(**teachers: str) -> str:
+        tasks = {task: {"teachers": [teachers[task]]} if task in teachers else {} for task in tiny_recipe["tasks"]}
+        return of(tiny_recipe, tasks=tasks)
+
+    here, there = str(tmp_path / "here/a"), str(tmp_path / "there/a")
+    other = str(tmp_path / "here/b")
+    assert taught(sst=here) == taught(sst=there)
+    different = [taught(), taught(sst=here), taught(quora=here), taught(sst=here, quora=here)]
+    different += [taught(sst=here, quora=other), taught(sst=other, quora=here)]
+    assert len(set(different)) == len(different)

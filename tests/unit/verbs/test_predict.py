@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import palbert
 from palbert.errors import CheckpointError, DataError, DeviceError
@@ -27,6 +28,12 @@ def model(on_cpu: None, trained: Path) -> palbert.Predictor:
 def sentences(lengths: list[int], seed: int = 0) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=length)) for length in lengths]
+
+
+def test_loading_says_anew_how_exactly_to_multiply(trained: Path) -> None:
+    torch.set_float32_matmul_precision("high")  # as a run in tf32 leaves it
+    palbert.load(trained, precision="fp32")
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_pair_task_answers_with_a_number_in_its_range(model: palbert.Predictor) -> None:

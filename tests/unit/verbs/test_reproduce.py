@@ -226,6 +226,28 @@ def test_one_row_is_run_by_name_and_the_others_stay_as_they_are(folder: Path) ->
 
 
 @pytest.mark.usefixtures("no_plots")
+def test_seeds_of_other_settings_are_refused_though_they_are_not_asked_for(folder: Path) -> None:
+    palbert.reproduce(["mine/one:plain"], out="out", seeds=2)
+    (folder / "out/mine/one/plain/seed-0.json").unlink()
+    with pytest.raises(RunFolderError, match=r"seed-1\.json"):
+        palbert.reproduce(["mine/one:plain"], out="out", overrides=["optimizer.learning_rate=1e-4"])
+    with pytest.raises(RecipeError, match="--seeds"):
+        palbert.reproduce(["mine/one:plain"], out="out", overrides=["seed=7"])
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_result_that_is_there_twice_counts_once_and_another_is_refused(folder: Path) -> None:
+    palbert.reproduce(["mine/one:plain"], out="out", seeds=2)
+    shutil.copytree(folder / "out", folder / "copy")
+    once, twice = (palbert.results(folders, out="page.md").read_text("utf-8") for folders in (["out"], ["out", "copy"]))
+    assert once == twice
+    path = folder / "copy/mine/one/plain/seed-1.json"
+    path.write_text(json.dumps({**read(path), "fingerprint": "other"}))
+    with pytest.raises(DataError, match=r"copy.*seed-1\.json: made with other settings"):
+        palbert.results(["out", "copy"], out="page.md")
+
+
+@pytest.mark.usefixtures("no_plots")
 def test_smoke_results_never_reach_the_page(folder: Path, tiny_encoder: Path) -> None:
     palbert.reproduce(["mine/one"], out="out", smoke=True, encoder=tiny_encoder)
     assert "\n## Not run yet" in palbert.results(["out"], out="page.md").read_text("utf-8")
