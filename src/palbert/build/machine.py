@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -24,10 +24,15 @@ class Machine:
     @classmethod
     def for_recipe(cls, recipe: Recipe) -> Machine:
         """Choose what the recipe asks for."""
-        device = choose_device(recipe.run.device)
-        precision = choose_precision(recipe.run.precision, device)
-        set_products(precision)
-        return cls(device, precision)
+        return cls.of(recipe.run.device, recipe.run.precision)
+
+    @classmethod
+    def of(cls, device: str, precision: Literal["auto"] | Precision) -> Machine:
+        """Choose what is asked for, and have torch multiply as it says."""
+        place = choose_device(device)
+        chosen = choose_precision(precision, place)
+        set_products(chosen)
+        return cls(place, chosen)
 
     def arithmetic(self) -> Any:
         """Return the context that forward passes run in."""

@@ -74,7 +74,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
         tokens = sum(len(piece.ids) for piece in pieces)
         width, filling = len(pieces), portion.filling
         if filling:
-            pieces.append(_fill_up(filling, tokens))
+            pieces.append(_fill_up(filling, tokens, template.filler))
             tokens = filling.tokens
         parts[portion.name] = Part(
             sequences=slice(sequence, sequence + sequences),
@@ -101,11 +101,11 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
     )
 
 
-def _fill_up(filling: Filling, tokens: int) -> _Packed:
-    """Make sequences of any token that take up what a part of so many tokens lacks."""
+def _fill_up(filling: Filling, tokens: int, token: int) -> _Packed:
+    """Make sequences of one token, which is no word, that take up what a part of so many tokens lacks."""
     lacking = filling.tokens - tokens
     lengths = np.clip(lacking - filling.longest * np.arange(filling.slots), 0, filling.longest)
-    return _Packed(np.zeros(lacking, dtype=np.int32), np.zeros(lacking, dtype=np.int32), lengths)
+    return _Packed(np.full(lacking, token, dtype=np.int32), np.zeros(lacking, dtype=np.int32), lengths)
 
 
 def _rows(values: NDArray[Any] | None, rows: NDArray[Any]) -> torch.Tensor | None:

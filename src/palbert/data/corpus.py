@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from palbert.data.ragged import Ragged, offsets_of, ranges
+from palbert.data.ragged import Ragged, ranges
 from palbert.errors import DataError
 
 FEWEST_HELD_OUT = 50
@@ -56,8 +55,8 @@ def split_corpus(columns: Iterable[Ragged], *, room: int, held_out: float, seed:
     order = np.random.default_rng([seed, zlib.crc32(b"held out")]).permutation(len(texts))
     train, evaluation = np.sort(order[count:]), np.sort(order[:count])
     return (
-        Corpus((_pieces(_take(texts, train), room),), len(train)),
-        Corpus((_pieces(_take(texts, evaluation), room),), len(evaluation)),
+        Corpus((_pieces(texts.take(train), room),), len(train)),
+        Corpus((_pieces(texts.take(evaluation), room),), len(evaluation)),
     )
 
 
@@ -67,12 +66,7 @@ def _distinct(texts: Ragged) -> Ragged:
     for row, length in enumerate(texts.lengths):
         if length:
             first.setdefault(texts[row].tobytes(), row)
-    return _take(texts, np.fromiter(first.values(), dtype=np.int64, count=len(first)))
-
-
-def _take(texts: Ragged, rows: NDArray[np.int64]) -> Ragged:
-    lengths = texts.lengths[rows]
-    return Ragged(texts.values[ranges(texts.offsets[rows], lengths)], offsets_of(lengths))
+    return texts.take(np.fromiter(first.values(), dtype=np.int64, count=len(first)))
 
 
 def _pieces(texts: Ragged, room: int) -> Ragged:

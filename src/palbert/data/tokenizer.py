@@ -41,6 +41,12 @@ class Template:
         """Special tokens around two texts."""
         return self.single + len(self.between)
 
+    @property
+    def filler(self) -> int:
+        """A token that is no word, to fill batches up with; 0 where texts stand by themselves."""
+        around = (*self.before, *self.after)
+        return int(around[0]) if around else 0
+
 
 class TextTokenizer:
     """A tokenizers.Tokenizer that returns ids without special tokens, in bulk, and its template."""

@@ -112,6 +112,12 @@ class Term(nn.Module):
         return {task: value * batch.parts[task].share for task, value in values.items()}
 
 
+def check_share(name: str, value: float) -> None:
+    """Refuse an option that is no number from 0 to below 1."""
+    if not isinstance(value, int | float) or not 0 <= value < 1:
+        raise RecipeError(f"Expected {name} from 0 to below 1, found {value!r}.")
+
+
 def check_positive(name: str, value: float) -> None:
     """Refuse an option that is no number above 0."""
     if not isinstance(value, int | float) or not value > 0:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
-from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term
+from palbert.objectives import Goal, Pass, Term, check_share
 from palbert.objectives.divergence import divergence
 
 
@@ -29,8 +28,7 @@ class Proximal(Term):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0, beta: float = 0.99) -> None:
         super().__init__(goals, weight=weight)
-        if not isinstance(beta, int | float) or not 0 <= beta < 1:
-            raise RecipeError(f"Expected beta from 0 to below 1, found {beta!r}.")
+        check_share("beta", beta)
         self.beta = beta
         self.average: MultiTaskModel | None = None
 

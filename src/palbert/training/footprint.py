@@ -96,15 +96,13 @@ class Prober:
         trainer: The trainer.
         loads: The largest steps of its plan, one for every combination of sets.
         beside: Bytes that others hold on the device meanwhile; CUDA's allocator knows them by itself.
-        filling: Tokens that a batch is filled up to, as a multiple of its own.
     """
 
-    def __init__(self, trainer: Trainer, loads: Sequence[Load], *, beside: int = 0, filling: float = 1.0) -> None:
+    def __init__(self, trainer: Trainer, loads: Sequence[Load], *, beside: int = 0) -> None:
         self.trainer = trainer
         self.device = trainer.feed.device
         self.execution, trainer.execution = trainer.execution, Eager(self.device)  # what a graph does cannot be watched
         self.beside = beside
-        self.filling = filling
         trainer.model.train()
         trainer.position.step = trainer.steps.start
         self._batches = {load.sets: trainer.feed(load.sets, load.draws) for load in loads}
@@ -125,7 +123,7 @@ class Prober:
         live = np.array(stretches(timelines), dtype=np.float64)  # (1 + sets, stretches)
         few = np.array([scale.few for scale in chosen.values()])
         slopes = (live[1:] - live[0]) / few[:, None]
-        growing = self.filling * np.array([scale.examples for scale in chosen.values()]) @ slopes
+        growing = np.array([scale.examples for scale in chosen.values()]) @ slopes
         fixed = live[0] - few @ slopes
         peak = int(np.argmax(fixed + growing))
         found = replace(self._resting(), gradients=int(fixed[peak]), activations=int(growing[peak]))
@@ -152,9 +150,14 @@ class Prober:
             return None
 
     def _measure_graph(self, batches: Sequence[PackedBatch]) -> int:
-        """Return what torch takes from the device when a step is captured."""
+        """Return what torch takes from the device when a step is captured; nothing where it cannot be."""
+        if not isinstance(self.execution, Graphs):
+            return 0
         self.trainer.execution = self.execution
         self.trainer.step(batches)
+        if self.execution.obstacle:
+            self.trainer.execution = Eager(self.device)
+            return 0
         torch.cuda.empty_cache()  # capturing does so too: what computed steps left would be taken off
         before = torch.cuda.memory_reserved(self.device)
         self.trainer.step(batches)  # the second of its kind

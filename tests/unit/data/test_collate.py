@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Portion, collate, sequence_lengths
+from palbert.data.collate import Filling, Portion, collate, sequence_lengths
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
 
@@ -28,6 +28,14 @@ def test_singles_are_framed() -> None:
     batch = collate([Portion("a", (FIRST,), ALL, 8)], TEMPLATE)
     assert sequences(batch) == [[101, 1, 2, 3, 103], [101, 103], [101, 4, 103], [101, 5, 6, 7, 8, 9, 10, 103]]
     assert batch.types.unique().tolist() == [0]
+
+
+def test_what_fills_a_batch_up_is_no_word() -> None:
+    filling = Filling(24, slots=2, longest=8)
+    batch = collate([Portion("a", (FIRST,), ALL[:3], 8, filling=filling)], TEMPLATE)
+    assert sequences(batch)[3:] == [[101] * 8, [101] * 6]
+    bare = Template(*(np.array([], np.int32) for _ in range(3)), (0,) * 5)
+    assert bare.filler == 0
 
 
 def test_rows_come_in_the_order_asked_for() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from palbert.errors import RecipeError
-from palbert.objectives import Goal
+from palbert.objectives import Goal, check_share
 from palbert.objectives.balance.balance import Balance
 
 LEAST = 1e-8
@@ -29,8 +28,7 @@ class Normalised(Balance):
 
     def __init__(self, goals: Mapping[str, Goal], *, beta: float = 0.99) -> None:
         super().__init__(goals)
-        if not isinstance(beta, int | float) or not 0 <= beta < 1:
-            raise RecipeError(f"Expected beta from 0 to below 1, found {beta!r}.")
+        check_share("beta", beta)
         self.beta = beta
         self.places = {name: number for number, name in enumerate(goals)}
         self.register_buffer("means", torch.zeros(len(self.places)))
