@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from palbert.model.factors import Factors
 from palbert.model.kernels import has_triton
 
 MOST_ROWS = 16
@@ -22,27 +23,34 @@ class Comparison:
 
     tasks: list[str]
     """The tasks of the step, in the order of the rows."""
-    places: list[int]
-    """Places of the shared parameters: those that at least two of the tasks have a gradient for."""
     blocks: Sequence[Tensor]
-    """Each task's gradient of the shared parameters, (tasks, numbers); side by side, they are the whole."""
+    """Each task's gradient of shared parameters, (tasks, numbers): of those that at least two of the tasks move."""
+    factors: Factors
+    """The gradients of the other shared parameters."""
     matrix: Tensor
     """All ⟨g_i, g_j⟩ over the shared parameters, (tasks, tasks)."""
     weights: Tensor
     """What each task counts for, (tasks,); 1 until it is decided."""
 
     @classmethod
-    def of(cls, tasks: Sequence[str], places: Sequence[int], blocks: Sequence[Tensor], weights: Tensor) -> Comparison:
+    def of(cls, tasks: Sequence[str], blocks: Sequence[Tensor], factors: Factors, weights: Tensor) -> Comparison:
         """Compare gradients; the weights are numbers that will be kept until the next step."""
         matrix = weights.new_zeros(len(tasks), len(tasks))
         for block in blocks:
             matrix += inner_products(block)
-        return cls(list(tasks), list(places), blocks, matrix, weights[: len(tasks)].fill_(1))
+        factors.compare(matrix)
+        return cls(list(tasks), blocks, factors, matrix, weights[: len(tasks)].fill_(1))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is a parameter that at least two of the tasks have a gradient for."""
+        return bool(self.blocks or self.factors)
 
     def combine(self) -> None:
-        """Leave the weighted sum in the first row."""
+        """Leave the weighted sum in the first row, and in the parameters that have factors."""
         for block in self.blocks:
             add_up(block, self.weights)
+        self.factors.combine(self.weights)
 
 
 def inner_products(block: Tensor) -> Tensor:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from palbert.errors import MissingExtraError
 from palbert.gradients.comparison import Comparison
-from palbert.gradients.gram import Gram, Products
-from palbert.model.split import Rows, Split
+from palbert.gradients.gram import Gram
+from palbert.model.factors import Factors
+from palbert.model.split import LARGE, Rows, Split
 from palbert.runtime.distributed import Ranks
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Weighted:
         self.memory = memory
         self._backward = {"keep": self._keep, "recompute": self._recompute}[memory]
         self._rows = Rows(self.parameters, most=len(self.weights))
+        self._counts = torch.ones(0)  # what each task counts for, kept from step to step
         self._split: Split | None = None
         self._trunk: list[Tensor] = []
         self._own: list[Tensor] = []
@@ -98,11 +100,13 @@ class Weighted:
             own: What lies as deep and belongs to one task each, such as adapters.
         """
         self._trunk, self._own = list(trunk), list(own)
-        deep = {id(parameter) for parameter in own}
-        rows = Rows([each for each in self.parameters if id(each) not in deep], most=self._rows.most)
-        deep.update(id(parameter) for parameter in trunk)
+        # Factors of several processes cannot be added up.
+        large = [each for each in trunk if each.ndim == 2 and each.numel() >= LARGE and self.ranks.size == 1]
+        apart = {id(parameter) for parameter in (*own, *large)}
+        rows = Rows([each for each in self.parameters if id(each) not in apart], most=self._rows.most)
+        deep = {id(parameter) for parameter in (*own, *trunk)}
         self._above = [parameter for parameter in self.parameters if id(parameter) not in deep]
-        self._rows, self._split, self._backward = rows, Split(rows), self._keep_split
+        self._rows, self._split, self._backward = rows, Split(rows, large), self._keep_split
 
     @property
     def separate(self) -> bool:
@@ -112,7 +116,11 @@ class Weighted:
     @property
     def held(self) -> list[Tensor]:
         """The memory that stays for the gradients of the next step."""
-        return [self._rows.numbers, self._rows.weights]
+        return [*(rows.numbers for rows in self._all_rows), self._counts]
+
+    @property
+    def _all_rows(self) -> list[Rows]:
+        return [self._rows, *self._split.large] if self._split else [self._rows]
 
     def watch(self) -> AbstractContextManager[None]:
         """Be there when losses are computed whose gradients are to be split."""
@@ -124,27 +132,32 @@ class Weighted:
 
     def compare(self) -> Comparison | None:
         """Take the inner products of the kept gradients, on the device; None where there is nothing to weigh."""
-        rows = self._rows
-        if not rows.tasks:
+        tasks = self._rows.tasks
+        if not tasks:
             return None
-        holders = rows.holders()
-        shared = [place for place, found in holders.items() if len(found) > 1]
-        blocks = rows.blocks(shared)
-        self.ranks.add_in_place(rows.numbers[: len(rows.tasks)])
+        blocks: list[Tensor] = []
+        for rows in self._all_rows:
+            holders = rows.holders()
+            blocks += rows.blocks([place for place, found in holders.items() if len(found) > 1])
+            self.ranks.add_in_place(rows.numbers[: len(tasks)])
+            for place, found in holders.items():
+                # What one task alone moves keeps its gradient; of the others, the first row will hold the sum.
+                rows.parameters[place].grad = rows.view(place, found[0] if len(found) == 1 else 0)
         if self._own:
             self.ranks.sum_in_place(self._own)
-        for place, found in holders.items():
-            # What one task alone moves keeps its gradient; of the others, the first row will hold the sum.
-            rows.parameters[place].grad = rows.view(place, found[0] if len(found) == 1 else 0)
-        self._comparison = Comparison.of(rows.tasks, shared, blocks, rows.weights)
-        return self._comparison if len(rows.tasks) > 1 else None
+        if len(self._counts) < len(tasks):
+            self._counts = self.parameters[0].new_ones(max(self._rows.most, len(tasks)))
+        factors = self._split.factors if self._split else Factors()
+        self._comparison = Comparison.of(tasks, blocks, factors, self._counts)
+        return self._comparison if len(tasks) > 1 else None
 
     def decide(self, comparison: Comparison) -> None:
         """Weigh the tasks: the one time a step that the host waits for the device."""
         tasks = [task for task in self.weights if task in comparison.tasks]
         order = [comparison.tasks.index(task) for task in tasks]
         weights = torch.ones(len(tasks))
-        weights[order] = self._weigh(Products(tasks, comparison.places, [], comparison.matrix.cpu()[order][:, order]))
+        matrix = comparison.matrix.cpu()[order][:, order]
+        weights[order] = self._weigh(tasks, matrix, shared=comparison.is_shared)
         comparison.weights.copy_(weights)
 
     def combine(self) -> None:
@@ -161,7 +174,7 @@ class Weighted:
 
     def clear(self) -> None:
         """Forget the gradients of a step."""
-        self._rows.clear()
+        (self._split or self._rows).clear()
         self._comparison = None
 
     def observations(self) -> dict[str, Tensor]:
@@ -198,7 +211,7 @@ class Weighted:
             return
         assert all(parameter.grad is None for parameter in self.parameters), "recompute needs a step's losses at once"
         products = self._streamed_gram(losses).read()
-        weights = self._weigh(products)
+        weights = self._weigh(products.tasks, products.matrix, shared=bool(products.shared))
         own = [self.parameters[place] for place in products.own]
         shared = [self.parameters[place] for place in products.shared]
         values = torch.stack(list(losses.values()))
@@ -246,10 +259,9 @@ class Weighted:
             if gradient is not None:
                 visit(place, gradient)
 
-    def _weigh(self, products: Products) -> Tensor:
+    def _weigh(self, tasks: Sequence[str], matrix: Tensor, *, shared: bool) -> Tensor:
         """Return the weights of the tasks on the CPU, where weightings loop over single numbers."""
-        tasks, matrix = products.tasks, products.matrix
-        if not products.shared:
+        if not shared:
             self._cosines = {}
             if len(tasks) > 1 and not self._told:
                 log.warning("%s has no effect: no trained parameter is moved by two tasks.", type(self).__name__)

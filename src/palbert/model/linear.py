@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from palbert.model.split import product, shares
+from palbert.model.factors import product
+from palbert.model.split import shares
 
 
 class Linear(nn.Linear):

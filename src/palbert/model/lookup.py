@@ -58,9 +58,5 @@ class _Embed(_LookUp):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
         [rows] = ctx.saved_tensors
         if ctx.shares.wanted:
-            for task, tokens in ctx.shares.spans:
-                found = torch.ops.aten.embedding_dense_backward(
-                    gradient[tokens], rows[tokens], len(ctx.table), -1, False
-                )
-                ctx.shares.add(ctx.table, task, found)
+            ctx.shares.add_lookups(ctx.table, gradient, rows)
         return None, None, None

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
+from palbert.model.factors import Factor, Factors, product, table_gradient
 
+LARGE = 2**16
+"""Numbers from which a matrix is large: the gradients of smaller ones are no matter."""
 ALIGNMENT = 16
 """The length of a row is a multiple of this: kernels read and write several numbers at once."""
 
@@ -25,17 +28,16 @@ class Rows:
     Args:
         parameters: What gradients are for, in the order of their columns.
         most: Tasks of a step, at most: steps that are captured cannot make room for more.
+        tasks: The tasks of the present step, in the order of the rows; others add to the same list.
     """
 
-    def __init__(self, parameters: Sequence[Tensor], *, most: int) -> None:
+    def __init__(self, parameters: Sequence[Tensor], *, most: int, tasks: list[str] | None = None) -> None:
         self.parameters = list(parameters)
         self.most = most
-        self.tasks: list[str] = []
+        self.tasks: list[str] = [] if tasks is None else tasks
         """The tasks of the present step, in the order of the rows."""
         self.numbers = torch.empty(0, 0)
         """All gradients, (tasks, numbers); made when first needed."""
-        self.weights = torch.ones(most)
-        """What each task counts for, (tasks,)."""
         self._place = {id(parameter): place for place, parameter in enumerate(parameters)}
         self._ends = list(accumulate(parameter.numel() for parameter in parameters))
         self._written: set[tuple[int, int]] = set()
@@ -44,9 +46,11 @@ class Rows:
         """Return the row of a task; the next one for a task that is new in this step."""
         if task not in self.tasks:
             self.tasks.append(task)
-            if len(self.tasks) > len(self.numbers) and self.parameters:
-                self._make_room()
         return self.tasks.index(task)
+
+    def has(self, parameter: Tensor) -> bool:
+        """Whether there is a gradient of a parameter in this step."""
+        return any(place == self._place[id(parameter)] for place, _ in self._written)
 
     def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
         """Add to a task's gradient of a parameter."""
@@ -109,26 +113,29 @@ class Rows:
 
     def clear(self) -> None:
         """Begin a step."""
-        self.tasks = []
+        self.tasks.clear()
         self._written = set()
 
-    def _make_room(self) -> None:
-        """Make the rows: with the first task, for as many as were announced. More are copied to make room."""
+    def _see_to_room(self) -> None:
+        """Make the rows: with the first gradient, for as many as were announced. More are copied to make room."""
+        if len(self.tasks) <= len(self.numbers):
+            return
         length = -(-self._ends[-1] // ALIGNMENT) * ALIGNMENT
         former, count = self.numbers, max(self.most, len(self.tasks))
         self.numbers = self.parameters[0].detach().new_zeros(count, length)
-        self.weights = self.numbers.new_ones(count)
         if len(former):
             self.numbers[: len(former)] = former
 
     def _target(self, parameter: Tensor, task: str) -> tuple[Tensor, bool]:
         """Return a task's gradient of a parameter, and whether it has none yet."""
         place, row = self._place[id(parameter)], self.row(task)
+        self._see_to_room()
         return self.view(place, row), self._is_first(place, row)
 
     def _targets(self, parameter: Tensor) -> tuple[Tensor, bool]:
         """Return all tasks' gradients of a parameter, (tasks, …), and whether there are none yet."""
         place = self._place[id(parameter)]
+        self._see_to_room()
         targets = self.numbers[: len(self.tasks), self.columns(place)].view(-1, *parameter.shape)
         first = [row for row in range(len(self.tasks)) if self._is_first(place, row)]
         if len(first) == len(self.tasks):
@@ -145,11 +152,38 @@ class Rows:
 
 
 class Split:
-    """Has the weights' gradients of passes inside of `watching` written to rows, while they are `taken`."""
+    """Has the weights' gradients of passes inside of `watching` written to rows, while they are `taken`.
 
-    def __init__(self, rows: Rows) -> None:
+    Args:
+        rows: Where gradients go.
+        large: Large weights, whose gradients stay factors where that is less work; else they go to rows of their own,
+            which are made when first needed.
+    """
+
+    def __init__(self, rows: Rows, large: Sequence[Tensor] = ()) -> None:
         self.rows = rows
+        self.factors = Factors()
+        shapes: dict[torch.Size, list[Tensor]] = {}  # what is less work is the same for all weights of a shape
+        for weight in large:
+            shapes.setdefault(weight.shape, []).append(weight)
+        self.large = [Rows(weights, most=rows.most, tasks=rows.tasks) for weights in shapes.values()]
+        self._rows_of = {id(weight): rows for rows in self.large for weight in rows.parameters}
         self.is_open = False
+
+    def add(self, weight: Tensor, factor: Factor) -> None:
+        """Add to all tasks' gradients of a weight: its factors where these are less work, or the products."""
+        rows = self._rows_of.get(id(weight))
+        if rows is None:
+            _write(self.rows, weight, factor)
+        elif rows.has(weight) or not self.factors.keep(weight, factor, tasks=len(self.rows.tasks)):
+            for former in (*self.factors.take_back(weight), factor):
+                _write(rows, weight, former)
+
+    def clear(self) -> None:
+        """Forget the gradients of a step."""
+        for rows in (self.rows, *self.large):
+            rows.clear()
+        self.factors.clear()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -196,18 +230,16 @@ class Shares:
 
     def add_products(self, matrix: Tensor, left: Tensor, right: Tensor) -> None:
         """Add leftᵀ · right over the tokens of each task, (tokens, n) and (tokens, m), to its gradient of a matrix."""
-        rows, count = self.split.rows, len(self.spans)
-        if self._are_even():
-            lefts, rights = (values.view(count, -1, values.shape[1]) for values in (left, right))
-            rows.add_all_products(matrix, lefts.transpose(1, 2), rights)
-            return
-        for task, tokens in self.spans:
-            rows.add_product(matrix, task, left[tokens].t(), right[tokens])
+        self.split.add(matrix, Factor(self, left.detach(), right.detach()))
+
+    def add_lookups(self, table: Tensor, gradient: Tensor, places: Tensor) -> None:
+        """Add what the tokens of each task looked up, (tokens, n) and (tokens,), to its gradient of a table."""
+        self.split.add(table, Factor(self, gradient.detach(), places))
 
     def add_sums(self, vector: Tensor, values: Tensor) -> None:
         """Add the sum over the tokens of each task, (tokens, n), to its gradient of a vector."""
         # One product for all tasks takes less time than a sum over rows for each.
-        self.split.rows.add_all_products(vector, self._of_tasks(values), values)
+        self.split.rows.add_all_products(vector, self.of_tasks(values), values)
 
     def add_each(self, vector: Tensor, gradients: Tensor) -> None:
         """Add what each stretch has, (stretches, n), to its task's gradient of a vector."""
@@ -231,13 +263,13 @@ class Shares:
         rows = self.split.rows
         return [rows.row(task) for task, _ in self.spans] == list(range(len(rows.tasks)))
 
-    def _are_even(self) -> bool:
+    def are_even(self) -> bool:
         """Whether they also have one length, so that one batch of products serves all."""
         length = self.tokens // len(self.spans)
         even = all(tokens == slice(at * length, (at + 1) * length) for at, (_, tokens) in enumerate(self.spans))
         return even and length * len(self.spans) == self.tokens and self._are_rows()
 
-    def _of_tasks(self, like: Tensor) -> Tensor:
+    def of_tasks(self, like: Tensor) -> Tensor:
         """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
         rows = [self.split.rows.row(task) for task, _ in self.spans]
         count = len(self.split.rows.tasks)
@@ -247,6 +279,20 @@ class Shares:
             for row, (_, tokens) in zip(rows, self.spans, strict=True):
                 chosen[row, tokens].fill_(1)
         return chosen
+
+
+def _write(rows: Rows, weight: Tensor, factor: Factor) -> None:
+    """Add the product of factors to the rows of their tasks."""
+    stretches, left, right = factor.stretches, factor.left, factor.right
+    if factor.is_lookup:
+        for task, tokens in stretches.spans:
+            rows.add(weight, task, table_gradient(left[tokens], right[tokens], len(weight)))
+    elif stretches.are_even():
+        lefts, rights = (values.view(len(stretches.spans), -1, values.shape[1]) for values in (left, right))
+        rows.add_all_products(weight, lefts.transpose(1, 2), rights)
+    else:
+        for task, tokens in stretches.spans:
+            rows.add_product(weight, task, left[tokens].t(), right[tokens])
 
 
 _active: ContextVar[Split | None] = ContextVar("_active", default=None)
@@ -274,13 +320,3 @@ def sharing(shares: Shares | None) -> Iterator[None]:
 def shares() -> Shares | None:
     """Return how the present pass is shared, if its gradients are split; None where autograd takes them as ever."""
     return _present.get()
-
-
-def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Multiply matrices, or a batch of them, in float32 or half precision; the product is float32."""
-    multiply, into = (torch.mm, torch.ops.aten.mm) if left.ndim == 2 else (torch.bmm, torch.ops.aten.bmm)
-    if left.dtype == torch.float32:
-        return multiply(left, right, out=out)
-    if out is None:
-        return multiply(left, right, out_dtype=torch.float32)
-    return into.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]

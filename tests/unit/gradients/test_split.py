@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from palbert.build import trainer as build
+from palbert.gradients import weighted
 from palbert.gradients.methods import GRADIENTS
+from palbert.model import factors
 from palbert.model.split import Shares
 from palbert.objectives import Term, smart
 from palbert.recipe.load import make_recipe
@@ -35,6 +37,15 @@ class Own(Term):
 
 TASKS = ("sst", "quora", "sts")
 Step = dict[str, Tensor]
+
+
+@pytest.fixture(params=["rows", "factors", "some factors"], autouse=True)
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How gradients of large weights are kept: these are so small that no way is worth more than another."""
+    monkeypatch.setattr(weighted, "LARGE", 2**40 if request.param == "rows" else 0)
+    worth = 10**6 if request.param == "factors" else 600  # that of the words, and of the others for the first piece
+    monkeypatch.setattr(factors, "WORTH", {"cpu": worth, "cuda": worth})
+    return str(request.param)
 
 
 @pytest.fixture
@@ -180,16 +191,16 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
 
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_stretches_of_one_length_have_the_update_of_separate_passes(
-    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int
+    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int, kept: str
 ) -> None:
     for task in TASKS:
         values["tasks"][task]["max_length"] = 8
     values["training"]["accumulation"] = accumulation
     even = []
-    original = Shares._are_even
-    monkeypatch.setattr(Shares, "_are_even", lambda self: even.append(original(self)) or even[-1])
+    original = Shares.are_even
+    monkeypatch.setattr(Shares, "are_even", lambda self: even.append(original(self)) or even[-1])
     split, _ = run(values, split=True)
-    assert any(even)
+    assert any(even) or kept == "factors"
     assert_same(split, run(values, split=False)[0])
 
 
@@ -210,6 +221,18 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
         trainer = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
     assert trainer.feed.separate
     assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
+
+
+def test_large_weights_have_rows_only_where_some_step_writes_them(values: dict[str, Any], run: Any, kept: str) -> None:
+    _, trainer = run(values, split=True)
+    split = trainer.gradients._split
+    assert bool(split.large) == (kept != "rows")
+    written = [len(rows.numbers) > 0 for rows in split.large]
+    assert not split.factors  # nothing is left of the step
+    if kept == "factors":
+        assert not any(written)
+    if kept == "some factors":
+        assert any(written) and not all(written)
 
 
 def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:

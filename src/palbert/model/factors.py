@@ -1,0 +1,180 @@
+"""Factors: gradients of large weights as the two matrices whose product they are, compared and added up as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+MOST_TOKENS = 2048
+"""Tokens that are compared with each other, at most: their products are matrices of tokens by tokens."""
+WORTH = {"cuda": 450, "cpu": 50}
+"""How many numbers may be multiplied in place of one that is written and read: devices multiply quicker than that."""
+
+
+class Stretches(Protocol):
+    """Which tokens of a pass belong to which task."""
+
+    tokens: int
+    """Tokens of all."""
+
+    @property
+    def spans(self) -> Sequence[tuple[str, slice]]:
+        """Tasks and their tokens."""
+        ...
+
+    def are_even(self) -> bool:
+        """Whether all tasks have as many tokens, one stretch each, in the order of the rows."""
+        ...
+
+    def of_tasks(self, like: Tensor) -> Tensor:
+        """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A gradient of a weight, leftᵀ · right: a sum over the tokens of one pass.
+
+    Of a table that rows were looked up in, `right` says which, (tokens,), and stands for a matrix of zeros and ones.
+    """
+
+    stretches: Stretches
+    left: Tensor
+    """(tokens, n)."""
+    right: Tensor
+    """(tokens, m), or places in the table, (tokens,)."""
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the gradient is that of a table."""
+        return self.right.ndim == 1
+
+    @property
+    def kind(self) -> Any:
+        """What those have in common that can be computed at once."""
+        return id(self.stretches), self.left.shape, self.left.dtype, self.right.shape, self.right.dtype
+
+
+class Factors:
+    """Keeps the factors of a step's gradients until it is known what each task counts for.
+
+    With gᵢ = LᵢᵀRᵢ, Lᵢ and Rᵢ the tokens of task i, ⟨gᵢ, gⱼ⟩ is the sum of all numbers in (Lᵢ Lⱼᵀ) ∘ (Rᵢ Rⱼᵀ), and
+    Σ wᵢ gᵢ is (w ∘ L)ᵀ R. Where a step has fewer tokens than a weight has rows or columns, all of that is less work
+    than to write one gradient a task, read it to compare, and read it to add it up; and it takes hardly any memory.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Tensor, list[Factor]]] = {}
+        self._groups: list[_Group] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._kept or self._groups)
+
+    def keep(self, weight: Tensor, factor: Factor, *, tasks: int) -> bool:
+        """Take in a part of a weight's gradient, if that is worth it beside what is kept of this weight already."""
+        _, kept = self._kept.get(id(weight), (weight, []))
+        tokens = factor.stretches.tokens + sum(other.stretches.tokens for other in kept)
+        if tokens > MOST_TOKENS or not _is_worth_it(weight, tokens, tasks, lookup=factor.is_lookup):
+            return False
+        self._kept[id(weight)] = weight, [*kept, factor]
+        return True
+
+    def take_back(self, weight: Tensor) -> list[Factor]:
+        """Give back what is kept of a weight's gradient."""
+        _, kept = self._kept.pop(id(weight), (weight, []))
+        return kept
+
+    def compare(self, matrix: Tensor) -> None:
+        """Add the inner products of the tasks' gradients to a matrix, (tasks, tasks)."""
+        self._groups = list(_grouped(self._kept.values()))
+        self._kept = {}
+        totals: dict[Any, Tensor] = {}
+        chosen: dict[Any, Tensor] = {}
+        for group in self._groups:
+            same, known = group.same_tokens(), totals.get(group.passes)
+            totals[group.passes] = same if known is None else known.add_(same)
+            chosen[group.passes] = group.of_tasks
+        for passes, total in totals.items():
+            matrix += chosen[passes] @ total @ chosen[passes].t()
+
+    def combine(self, weights: Tensor) -> None:
+        """Leave the sum of the tasks' gradients in every weight's `.grad`, each times what it counts for, (tasks,)."""
+        for group in self._groups:
+            group.combine(weights)
+
+    def clear(self) -> None:
+        """Forget the gradients of a step."""
+        self._kept, self._groups = {}, []
+
+
+class _Group:
+    """Weights of one shape with the same passes, all computed at once."""
+
+    def __init__(self, weights: Sequence[Tensor], factors: Sequence[Sequence[Factor]]) -> None:
+        self.weights = weights
+        first = factors[0]
+        self.passes = tuple(id(factor.stretches) for factor in first)
+        self.left = torch.stack([_joined([factor.left for factor in own]) for own in factors])  # (weights, tokens, n)
+        self.right = torch.stack([_joined([factor.right for factor in own]) for own in factors])  # (weights, tokens, m)
+        like = self.left.new_empty(0, dtype=torch.float32)
+        self.of_tasks = _joined([factor.stretches.of_tasks(like) for factor in first], dim=1)  # (tasks, tokens)
+        self.is_lookup = first[0].is_lookup
+
+    def same_tokens(self) -> Tensor:
+        """Return the inner products of what single tokens add to the gradients, of all weights, (tokens, tokens)."""
+        products = product(self.left, self.left.transpose(1, 2))
+        if self.is_lookup:
+            products *= self.right[:, :, None] == self.right[:, None, :]
+        else:
+            products *= product(self.right, self.right.transpose(1, 2))
+        return products.sum(0)
+
+    def combine(self, weights: Tensor) -> None:
+        """Leave the weighted sum in the `.grad` of each weight."""
+        counts = weights @ self.of_tasks  # (tokens,)
+        left = self.left * counts.to(self.left.dtype)[:, None]
+        if self.is_lookup:
+            for weight, one, places in zip(self.weights, left, self.right, strict=True):
+                weight.grad = table_gradient(one, places, len(weight)).to(weight.dtype)
+            return
+        for weight, gradient in zip(self.weights, product(left.transpose(1, 2), self.right), strict=True):
+            weight.grad = gradient
+
+
+def table_gradient(gradient: Tensor, places: Tensor, rows: int) -> Tensor:
+    """Return the gradient of a table with many rows that was looked up in, (tokens, n) to (rows, n)."""
+    found: Tensor = torch.ops.aten.embedding_dense_backward(gradient, places, rows, -1, False)
+    return found
+
+
+def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Multiply matrices, or a batch of them, in float32 or half precision; the product is float32."""
+    multiply, into = (torch.mm, torch.ops.aten.mm) if left.ndim == 2 else (torch.bmm, torch.ops.aten.bmm)
+    if left.dtype == torch.float32:
+        return multiply(left, right, out=out)
+    if out is None:
+        return multiply(left, right, out_dtype=torch.float32)
+    return into.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]
+
+
+def _is_worth_it(weight: Tensor, tokens: int, tasks: int, *, lookup: bool) -> bool:
+    rows, columns = weight.shape
+    multiplied = tokens**2 * (columns if lookup else rows + columns)
+    return multiplied <= WORTH.get(weight.device.type, 0) * tasks * rows * columns
+
+
+def _grouped(kept: Iterable[tuple[Tensor, list[Factor]]]) -> Iterator[_Group]:
+    """Put weights together that can be computed at once; in the order they came, whatever process this is."""
+    groups: dict[Any, list[tuple[Tensor, list[Factor]]]] = {}
+    for weight, factors in kept:
+        groups.setdefault((weight.shape, *(factor.kind for factor in factors)), []).append((weight, factors))
+    for entries in groups.values():
+        yield _Group([weight for weight, _ in entries], [factors for _, factors in entries])
+
+
+def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
