@@ -11,8 +11,8 @@ from torch import Tensor
 
 MOST_TOKENS = 2048
 """Tokens that are compared with each other, at most: their products are matrices of tokens by tokens."""
-WORTH = {"cuda": 450, "cpu": 50}
-"""How many numbers may be multiplied in place of one that is written and read: devices multiply quicker than that."""
+WORTH = {"cpu": 25}
+"""How many products of two numbers are worth it to spare one number that is written and read; measured, else none."""
 
 
 class Stretches(Protocol):
