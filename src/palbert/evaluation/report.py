@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from palbert.errors import PalbertError
 from palbert.evaluation import plots
 from palbert.evaluation.bootstrap import bounds
-from palbert.evaluation.metrics import METRICS, Formula, Values, formula_text, overall
+from palbert.evaluation.metrics import METRICS, Formula, Values, overall
 from palbert.evaluation.page import Plot, plot, render
 from palbert.evaluation.report_task import TaskSection, task_section
 from palbert.evaluation.results import TaskResult
@@ -32,6 +31,8 @@ class RunReport:
     summary: dict[str, Any]
     """The content of report.json."""
     results: list[TaskResult]
+    formula: Formula | None = None
+    """How the results make up the overall score; None where something else does."""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     """The main metric of every task, by baseline and task."""
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -105,7 +106,7 @@ def render_report(report: RunReport) -> str:
 
 def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _OverallScore:
     value = report.summary.get("overall")
-    formula = _formula_of(report)
+    formula = report.formula
     if value is None or formula is None or not sections:
         return _OverallScore(value)
     metrics = {result.task: result.metric for result in report.results}
@@ -122,20 +123,6 @@ def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _Overa
         ]
     )
     return _OverallScore(value, *bounds(resampled, value), baselines=baselines)
-
-
-def _formula_of(report: RunReport) -> Formula | None:
-    """Recognise the formula by its text; None if it is not one of ours over exactly these tasks."""
-    metrics = {result.task: result.metric for result in report.results}
-    formulas: tuple[Formula, ...] = get_args(Formula)
-    return next((one for one in formulas if _text_of(metrics, one) == report.summary.get("formula")), None)
-
-
-def _text_of(metrics: Mapping[str, str], formula: Formula) -> str:
-    try:
-        return formula_text(metrics, formula)
-    except PalbertError:  # no task, or a metric that the formula cannot hold
-        return ""
 
 
 def _facts(report: RunReport) -> list[tuple[str, str]]:

@@ -204,6 +204,7 @@ def _page(
             title=recipe.description or folder.path.resolve().name,
             summary=shown,
             results=report.results,
+            formula=recipe.overall,
             baselines=report.baselines,
             records=read_records(folder.metrics),
             train_labels={name: dataset.labels for name, dataset in train.items() if dataset.labels is not None},
