@@ -12,6 +12,7 @@ from palbert.gradients import GradientMethod
 from palbert.gradients.weighted import Weighted
 from palbert.model.dropout import Dropout
 from palbert.model.encoder import Embeddings, Encoder, Layer
+from palbert.model.factors import are_worth_it
 from palbert.model.linear import Linear
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import POOLINGS
@@ -23,18 +24,35 @@ SPLITS = (Embeddings, Layer, Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, 
 """Modules of an encoder whose gradients can be split by task."""
 
 
-def split_gradients(gradients: GradientMethod, model: MultiTaskModel, objective: Objectives, machine: Machine) -> None:
-    """Let a gradient method take all tasks' gradients in one pass where model and objective allow it."""
+def split_gradients(
+    gradients: GradientMethod, model: MultiTaskModel, objective: Objectives, machine: Machine, *, tokens: float
+) -> None:
+    """Let a gradient method take all tasks' gradients in one pass where model and objective allow it.
+
+    Args:
+        gradients: The method; others than those that compare gradients stay as they are.
+        model: The model.
+        objective: The objective.
+        machine: Where to compute.
+        tokens: Tokens of a step with a batch of every task, on average.
+    """
     if not isinstance(gradients, Weighted) or gradients.memory != "keep":
         return
     obstacle = next(_obstacles(model, objective, machine), None)
     if obstacle:
         log.info("each task has a backward pass of its own: %s", obstacle)
         return
-    trunk = nn.ModuleList([model.encoder.embeddings, model.encoder.layers])
+    modules = nn.ModuleList([model.encoder.embeddings, model.encoder.layers])
+    trunk = [parameter for parameter in modules.parameters() if parameter.requires_grad]
+    words = model.encoder.embeddings.word.weight
     gradients.split(
-        trunk=[parameter for parameter in trunk.parameters() if parameter.requires_grad],
+        trunk=trunk,
         own=[parameter for parameter in model.adapters.parameters() if parameter.requires_grad],
+        large=[
+            weight
+            for weight in trunk
+            if are_worth_it(weight, tokens=tokens, tasks=gradients.most, lookup=weight is words)
+        ],
     )
 
 

@@ -15,7 +15,6 @@ from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import find, function_of, make
 from palbert.build.splitting import split_gradients
-from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
@@ -205,9 +204,9 @@ def build_trainer(
         task_of = recipe.task_of
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
-    split_gradients(gradients, model, objective, machine)
-    execution = make_execution(recipe, machine.device, ranks)
     sets = _set_feeds(recipe, train, taught or {})
+    split_gradients(gradients, model, objective, machine, tokens=_tokens_of_all(sets, tokenizer.template))
+    execution = make_execution(recipe, machine.device, ranks)
     return Trainer(
         model,
         sampler=sampler,
@@ -270,12 +269,17 @@ def choose_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str,
     """Choose the sizes of every set's batches from the lengths of its rows."""
     buckets = {}
     for name, source in sets.items():
-        lengths, _ = sequence_lengths(
-            source.dataset.tokens, template, max_length=source.max_length, siamese=source.siamese
-        )
-        rows = len(source.dataset.tokens[0])
-        buckets[name] = Buckets(lengths.reshape(-1, rows).sum(axis=0), longest=int(lengths.max()))
+        lengths = source.sequence_lengths(template)
+        buckets[name] = Buckets(lengths.sum(axis=0), longest=int(lengths.max()))
     return buckets
+
+
+def _tokens_of_all(sets: Mapping[str, SetFeed], template: Template) -> float:
+    """Return the tokens of a step with a batch of every set, on average."""
+    return sum(
+        source.stream.batch_size * float(source.sequence_lengths(template).sum(axis=0).mean())
+        for source in sets.values()
+    )
 
 
 def _set_feeds(

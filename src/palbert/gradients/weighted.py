@@ -15,7 +15,7 @@ from palbert.errors import MissingExtraError
 from palbert.gradients.comparison import Comparison
 from palbert.gradients.gram import Gram
 from palbert.model.factors import Factors
-from palbert.model.split import LARGE, Rows, Split
+from palbert.model.split import Rows, Split
 from palbert.runtime.distributed import Ranks
 
 log = logging.getLogger(__name__)
@@ -92,16 +92,21 @@ class Weighted:
         if self._rows.most < 2:
             log.warning("%s has no effect: the sampler never gives two tasks in a step.", type(self).__name__)
 
-    def split(self, *, trunk: Sequence[Tensor], own: Sequence[Tensor]) -> None:
+    @property
+    def most(self) -> int:
+        """Tasks of a step, at most."""
+        return self._rows.most
+
+    def split(self, *, trunk: Sequence[Tensor], own: Sequence[Tensor], large: Sequence[Tensor] = ()) -> None:
         """Take the gradients of all tasks of a batch in one backward pass.
 
         Args:
             trunk: What all tasks share below everything else, used by functions that split its gradients.
             own: What lies as deep and belongs to one task each, such as adapters.
+            large: What of the trunk is so large that the factors of its gradients are kept.
         """
         self._trunk, self._own = list(trunk), list(own)
-        # Factors of several processes cannot be added up.
-        large = [each for each in trunk if each.ndim == 2 and each.numel() >= LARGE and self.ranks.size == 1]
+        large = large if self.ranks.size == 1 else ()  # factors of several processes cannot be added up
         apart = {id(parameter) for parameter in (*own, *large)}
         rows = Rows([each for each in self.parameters if id(each) not in apart], most=self._rows.most)
         deep = {id(parameter) for parameter in (*own, *trunk)}
@@ -120,7 +125,7 @@ class Weighted:
 
     @property
     def _all_rows(self) -> list[Rows]:
-        return [self._rows, *self._split.large] if self._split else [self._rows]
+        return [self._rows, self._split.large] if self._split else [self._rows]
 
     def watch(self) -> AbstractContextManager[None]:
         """Be there when losses are computed whose gradients are to be split."""

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+LARGE = 2**16
+"""Numbers from which a matrix is large: the gradients of smaller ones are no matter."""
 MOST_TOKENS = 2048
 """Tokens that are compared with each other, at most: their products are matrices of tokens by tokens."""
 WORTH = {"cpu": 25}
@@ -74,11 +76,10 @@ class Factors:
     def __bool__(self) -> bool:
         return bool(self._kept or self._groups)
 
-    def keep(self, weight: Tensor, factor: Factor, *, tasks: int) -> bool:
-        """Take in a part of a weight's gradient, if that is worth it beside what is kept of this weight already."""
+    def keep(self, weight: Tensor, factor: Factor) -> bool:
+        """Take in a part of a weight's gradient, unless that makes too many tokens."""
         _, kept = self._kept.get(id(weight), (weight, []))
-        tokens = factor.stretches.tokens + sum(other.stretches.tokens for other in kept)
-        if tokens > MOST_TOKENS or not _is_worth_it(weight, tokens, tasks, lookup=factor.is_lookup):
+        if factor.stretches.tokens + sum(other.stretches.tokens for other in kept) > MOST_TOKENS:
             return False
         self._kept[id(weight)] = weight, [*kept, factor]
         return True
@@ -161,7 +162,10 @@ def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor
     return into.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]
 
 
-def _is_worth_it(weight: Tensor, tokens: int, tasks: int, *, lookup: bool) -> bool:
+def are_worth_it(weight: Tensor, *, tokens: float, tasks: int, lookup: bool) -> bool:
+    """Whether factors are less work than the gradients of so many tasks, in steps of so many tokens."""
+    if weight.ndim != 2 or weight.numel() < LARGE:
+        return False
     rows, columns = weight.shape
     multiplied = tokens**2 * (columns if lookup else rows + columns)
     return multiplied <= WORTH.get(weight.device.type, 0) * tasks * rows * columns

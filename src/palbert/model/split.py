@@ -14,8 +14,6 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.model.factors import Factor, Factors, product, table_gradient
 
-LARGE = 2**16
-"""Numbers from which a matrix is large: the gradients of smaller ones are no matter."""
 ALIGNMENT = 16
 """The length of a row is a multiple of this: kernels read and write several numbers at once."""
 
@@ -47,6 +45,9 @@ class Rows:
         if task not in self.tasks:
             self.tasks.append(task)
         return self.tasks.index(task)
+
+    def __contains__(self, parameter: Tensor) -> bool:
+        return id(parameter) in self._place
 
     def has(self, parameter: Tensor) -> bool:
         """Whether there is a gradient of a parameter in this step."""
@@ -156,33 +157,28 @@ class Split:
 
     Args:
         rows: Where gradients go.
-        large: Large weights, whose gradients stay factors where that is less work; else they go to rows of their own,
-            which are made when first needed.
+        large: Weights whose gradients stay factors; in a step with too many tokens they go to rows of their own, which
+            are made when first needed.
     """
 
     def __init__(self, rows: Rows, large: Sequence[Tensor] = ()) -> None:
         self.rows = rows
         self.factors = Factors()
-        shapes: dict[torch.Size, list[Tensor]] = {}  # what is less work is the same for all weights of a shape
-        for weight in large:
-            shapes.setdefault(weight.shape, []).append(weight)
-        self.large = [Rows(weights, most=rows.most, tasks=rows.tasks) for weights in shapes.values()]
-        self._rows_of = {id(weight): rows for rows in self.large for weight in rows.parameters}
+        self.large = Rows(large, most=rows.most, tasks=rows.tasks)
         self.is_open = False
 
     def add(self, weight: Tensor, factor: Factor) -> None:
         """Add to all tasks' gradients of a weight: its factors where these are less work, or the products."""
-        rows = self._rows_of.get(id(weight))
-        if rows is None:
+        if weight not in self.large:
             _write(self.rows, weight, factor)
-        elif rows.has(weight) or not self.factors.keep(weight, factor, tasks=len(self.rows.tasks)):
+        elif self.large.has(weight) or not self.factors.keep(weight, factor):
             for former in (*self.factors.take_back(weight), factor):
-                _write(rows, weight, former)
+                _write(self.large, weight, former)
 
     def clear(self) -> None:
         """Forget the gradients of a step."""
-        for rows in (self.rows, *self.large):
-            rows.clear()
+        self.rows.clear()
+        self.large.clear()
         self.factors.clear()
 
     @contextmanager

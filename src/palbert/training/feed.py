@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Filling, Portion, collate
+from palbert.data.collate import Filling, Portion, collate, sequence_lengths
 from palbert.data.ragged import Ragged
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template
@@ -52,6 +52,12 @@ class SetFeed:
     answered: bool = True
     """Whether the task's head answers the rows."""
     taught: np.ndarray | None = None
+
+    def sequence_lengths(self, template: Template) -> NDArray[np.int64]:
+        """Return the tokens of every sequence of every row, (sequences, rows)."""
+        tokens = self.dataset.tokens
+        found, _ = sequence_lengths(tokens, template, max_length=self.max_length, siamese=self.siamese)
+        return found.reshape(-1, len(tokens[0]))
 
 
 class Feed:

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import sequence_lengths
 from palbert.runtime.memory import Timeline, bytes_of, gauge, requested_bytes, stretches
 from palbert.training.capture import Eager, Graphs
-from palbert.training.feed import SetFeed
 from palbert.training.miniature import miniature, scales
 from palbert.training.trainer import Trainer
 
@@ -64,7 +61,7 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
         draws: How often each set was drawn before; counted on to the end of the plan.
     """
     feed = trainer.feed
-    lengths = {name: _row_lengths(trainer, source) for name, source in feed.sets.items()}
+    lengths = {name: source.sequence_lengths(feed.template).sum(axis=0) for name, source in feed.sets.items()}
     largest: dict[tuple[str, ...], Load] = {}
     number = trainer.steps.start
     for epoch in trainer.epochs:
@@ -80,13 +77,6 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
             for name in sets:
                 draws[name] += 1
     return list(largest.values())
-
-
-def _row_lengths(trainer: Trainer, source: SetFeed) -> NDArray[np.int64]:
-    """Return the tokens of every row, with all of its sequences."""
-    tokens = source.dataset.tokens
-    found, _ = sequence_lengths(tokens, trainer.feed.template, max_length=source.max_length, siamese=source.siamese)
-    return np.asarray(found.reshape(-1, len(tokens[0])).sum(0))
 
 
 class Prober:

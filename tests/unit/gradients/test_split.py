@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from palbert.build import trainer as build
-from palbert.gradients import weighted
 from palbert.gradients.methods import GRADIENTS
 from palbert.model import factors
 from palbert.model.split import Shares
@@ -42,9 +41,12 @@ Step = dict[str, Tensor]
 @pytest.fixture(params=["rows", "factors", "some factors"], autouse=True)
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How gradients of large weights are kept: these are so small that no way is worth more than another."""
-    monkeypatch.setattr(weighted, "LARGE", 2**40 if request.param == "rows" else 0)
-    worth = 10**6 if request.param == "factors" else 600  # that of the words, and of the others for the first piece
+    monkeypatch.setattr(factors, "LARGE", 0)
+    # Some: those of steps of two tasks, and of the first piece of a step in pieces, until the second comes.
+    worth = {"rows": 0, "factors": 10**6, "some factors": 10**6}[request.param]
     monkeypatch.setattr(factors, "WORTH", {"cpu": worth, "cuda": worth})
+    if request.param == "some factors":
+        monkeypatch.setattr(factors, "MOST_TOKENS", 300)
     return str(request.param)
 
 
@@ -66,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = (), same: bool = False) -> Any:
         with monkeypatch.context() as patch:
             if not split:
-                patch.setattr(build, "split_gradients", lambda *_: None)
+                patch.setattr(build, "split_gradients", lambda *_, **__: None)
             made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
@@ -200,7 +202,7 @@ def test_stretches_of_one_length_have_the_update_of_separate_passes(
     original = Shares.are_even
     monkeypatch.setattr(Shares, "are_even", lambda self: even.append(original(self)) or even[-1])
     split, _ = run(values, split=True)
-    assert any(even) or kept == "factors"
+    assert any(even) or kept != "rows"
     assert_same(split, run(values, split=False)[0])
 
 
@@ -223,16 +225,28 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
     assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
 
 
-def test_large_weights_have_rows_only_where_some_step_writes_them(values: dict[str, Any], run: Any, kept: str) -> None:
-    _, trainer = run(values, split=True)
+def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
+    values: dict[str, Any], run: Any, kept: str
+) -> None:
+    _, trainer = run(values, split=True, plan=[("sst", "sts")])
     split = trainer.gradients._split
-    assert bool(split.large) == (kept != "rows")
-    written = [len(rows.numbers) > 0 for rows in split.large]
-    assert not split.factors  # nothing is left of the step
-    if kept == "factors":
-        assert not any(written)
-    if kept == "some factors":
-        assert any(written) and not all(written)
+    assert bool(split.large.parameters) == (kept != "rows")
+    assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
+    trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
+    assert (len(split.large.numbers) > 0) == (kept == "some factors")
+
+
+@pytest.mark.parametrize(("tokens", "words", "others"), [(10, True, True), (400, True, False), (10**5, False, False)])
+def test_factors_are_kept_where_they_are_less_work(
+    values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, tokens: int, words: bool, others: bool
+) -> None:
+    monkeypatch.setattr(factors, "WORTH", {"cpu": 25})
+    monkeypatch.setattr(build, "_tokens_of_all", lambda *_: tokens)
+    _, trainer = run(values, split=True)
+    embeddings = trainer.model.encoder.embeddings
+    large = trainer.gradients._split.large
+    assert (embeddings.word.weight in large) == words
+    assert (trainer.model.encoder.layers[0].output.weight in large) == others
 
 
 def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
