@@ -66,3 +66,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'palbert' has no attribute '{name}'")
     return getattr(importlib.import_module(f"palbert.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -59,7 +59,7 @@ app.add_typer(data_app, name="data")
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 Out = Annotated[
     Optional[Path],  # noqa: UP045 - typer reads this annotation on Python 3.10
-    typer.Option("--out", help="The run folder. [runs/<recipe>]"),
+    typer.Option("--out", help="The run folder. [runs/RECIPE]"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -152,7 +152,7 @@ def pretrain(
     overrides: Overrides = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--out", help="The folder of the new encoder. [runs/<recipe>-pretrained]"),
+        typer.Option("--out", help="The folder of the new encoder. [runs/RECIPE-pretrained]"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was begun in that folder.")] = False,
     force: Force = False,
@@ -181,7 +181,7 @@ def pretrain(
 def evaluate(
     run: Run,
     split: Split = "dev",
-    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
+    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-TASK. [best]")] = None,  # noqa: UP045
     as_json: Json = False,
 ) -> None:
     """Score a run on a split; write its predictions and its report.
@@ -195,6 +195,7 @@ def evaluate(
         typer.echo(json.dumps(report.summary, ensure_ascii=False))
     else:
         print_summary(report.summary)
+        typer.echo(f"\nCheckpoint: {report.summary['checkpoint']}\nReport: {report.page}")
 
 
 @app.command()
@@ -209,7 +210,7 @@ def predict(
         list[str] | None,
         typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
     ] = None,
-    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
+    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-TASK. [best]")] = None,  # noqa: UP045
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     precision: Annotated[
         Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")

@@ -21,9 +21,7 @@ Overrides = Annotated[
 def data_check(
     recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
     overrides: Overrides = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write a page with plots here. [data-<recipe>.html]")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a page with plots here. [data-RECIPE.html]")] = None,
 ) -> None:
     """Rows, labels, lengths, duplicates and leakage of a recipe's data, as a table and as plots.
 

@@ -33,7 +33,7 @@ def submit(
         bool,
         typer.Option("--with-dev", help="Train anew on train and dev together first, into RUN-with-dev."),
     ] = False,
-    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-<task>. [best]")] = None,  # noqa: UP045
+    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-TASK. [best]")] = None,  # noqa: UP045
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
     """Predict the test sets of a run's tasks: one file a task, in the course's form and as plain CSV.

@@ -23,7 +23,8 @@ class Chunk:
     """Some rows of a file. A missing field is None."""
 
     path: str
-    columns: dict[str, list[str | None]]
+    columns: dict[str, list[Any]]
+    """Values as the file has them: text in CSV and TSV, anything in JSONL and Parquet."""
     lines: list[int]
     """Where each row begins in the file, from 1 (in Parquet: the row's number)."""
 
@@ -31,10 +32,10 @@ class Chunk:
         return len(self.lines)
 
     def column(self, name: str) -> list[str | None]:
-        """Return a column, or say which ones there are."""
+        """Return a column as text, or say which ones there are."""
         if name not in self.columns:
             raise no_column(self.path, name, list(self.columns))
-        return self.columns[name]
+        return [as_text(value) for value in self.columns[name]]
 
 
 def no_column(path: str, name: str, known: list[str]) -> DataError:
@@ -196,7 +197,7 @@ def _is_unicode(row: dict[str, Any]) -> bool:
 
 def _json_chunk(file: Path, rows: list[dict[str, Any]], lines: list[int]) -> Chunk:
     names = dict.fromkeys(name for row in rows for name in row)
-    return Chunk(str(file), {name: [_text(row.get(name)) for row in rows] for name in names}, lines)
+    return Chunk(str(file), {name: [row.get(name) for row in rows] for name in names}, lines)
 
 
 def _parquet_file(file: Path) -> Any:
@@ -214,17 +215,15 @@ def _read_parquet(file: Path, size: int) -> Iterator[Chunk]:
     table = _parquet_file(file)
     first = 1
     for batch in table.iter_batches(batch_size=size):
-        columns = {
-            name: [_text(value) for value in column.to_pylist()]
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
+        columns = {name: column.to_pylist() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
         yield Chunk(str(file), columns, list(range(first, first + batch.num_rows)))
         first += batch.num_rows
     if first == 1:
         yield Chunk(str(file), {name: [] for name in table.schema_arrow.names}, [])
 
 
-def _text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
+    """Return a value of a file as the text that a CSV file would have for it; a truth value is 0 or 1."""
     if value is None or isinstance(value, str):
         return value
     return str(int(value)) if isinstance(value, bool) else str(value)

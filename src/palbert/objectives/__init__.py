@@ -76,7 +76,7 @@ class Term(nn.Module):
     triplets: ClassVar[bool] = False
     """Whether the term is for sets of triplets; their parts have vectors, and neither outputs nor labels."""
 
-    def __init__(self, goals: Mapping[str, Goal], *, weight: float) -> None:
+    def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__()
         if not isinstance(weight, int | float) or not weight >= 0:
             raise RecipeError(f"Expected a weight of 0 or more, found {weight!r}.")

@@ -233,7 +233,8 @@ def _expand(path: str) -> Path:
     expanded = os.path.expandvars(path)
     if "$" in expanded and not Path(expanded).exists():
         raise RecipeError(
-            f"'{path}': this environment variable is not set.", hint="Set it, or give the path with --set data=DIR."
+            f"'{path}': this environment variable is not set.",
+            hint="Set it, or give the folder with --data DIR (reproduce) or --set data=DIR.",
         )
     return Path(expanded).expanduser()
 

@@ -29,7 +29,7 @@ def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
 
 def has_dev(recipe: Recipe) -> bool:
     """Whether a recipe trains on all of its dev files."""
-    return all(set(task.dev) <= set(task.train) for task in recipe.tasks.values())
+    return all(source in task.train for task in recipe.tasks.values() for source in task.dev)
 
 
 def _first(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:

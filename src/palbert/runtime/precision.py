@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -55,6 +55,8 @@ def choose_precision(name: Literal["auto"] | Precision, device: torch.device) ->
         if device.type != "cuda":
             return "fp32"
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    if name not in get_args(Precision):
+        raise DeviceError(f"Unknown precision '{name}'.", hint=f"Known: auto, {', '.join(get_args(Precision))}.")
     elsewhere = ("fp32", "bf16", "int8") if device.type == "cpu" else ("fp32", "int8")
     if device.type != "cuda" and name not in elsewhere:
         raise DeviceError(

@@ -53,6 +53,11 @@ class RunFolder:
         """The encoder that the run's own pretraining gave, where it has one: a run folder of its own."""
         return self.path / "pretrained"
 
+    @property
+    def evaluations(self) -> Path:
+        """Reports and predictions of other checkpoints than the best, a folder for each."""
+        return self.path / "evaluations"
+
     def report(self, suffix: str, *, split: str = "dev") -> Path:
         """report.json or report.html; of another split than dev: report-<split>.json."""
         return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
@@ -93,7 +98,8 @@ class RunFolder:
         """Start afresh: remove the files of a former run, and only those, and make the folder."""
         pretrained = [] if keep_pretrained else [self.pretrained]
         with disk_errors(self.path):
-            for folder in (self.predictions, self.submission, self.checkpoints, self.tensorboard, *pretrained):
+            own = (self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations)
+            for folder in (*own, *pretrained):
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]

@@ -34,6 +34,8 @@ def compare(runs: Sequence[str | Path], *, split: str = "dev") -> list[Compariso
         raise DataError("Comparing takes two runs or more.", hint="palbert compare runs/a runs/b")
     first, *others = [RunFolder(Path(run)) for run in runs]
     for folder in (first, *others):
+        if not folder.path.is_dir():
+            raise DataError(f"{folder.path}: no such folder.", hint="Give the folders of runs.")
         if not folder.predictions.is_dir():
             raise DataError(
                 f"{folder.path}: no predictions here.", hint=f"Make them with: palbert evaluate {folder.path}"

@@ -43,17 +43,25 @@ class Report:
     results: list[TaskResult]
     baselines: dict[str, dict[str, float]]
     """The main metric of every task, by baseline."""
+    page: Path
+    """The report to open."""
 
 
 def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = None) -> Report:
-    """Score a run's best checkpoint on a split; write predictions and the report into the run folder."""
+    """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
+
+    What another checkpoint gives goes to a folder of its own, `evaluations/<checkpoint>`: the run's own report stays.
+    """
     folder = RunFolder(Path(run))
     chosen = folder.checkpoint(checkpoint)
+    place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)
     recipe = load_recipe(folder.recipe)
     machine = Machine.for_recipe(recipe)
     opened = open_checkpoint(chosen, machine)
     datasets = load_datasets(recipe, split, opened.tokenizer)
-    if not datasets or any(dataset.labels is None for dataset in datasets.values()):
+    if not datasets:
+        raise DataError(f"{folder.path}: its recipe names no {split} files.", hint="Name them, or take another split.")
+    if any(dataset.labels is None for dataset in datasets.values()):
         raise DataError(
             f"{folder.path}: the {split} split has no labels to score against.",
             hint="Write predictions for it with: palbert predict RUN --task T --input FILE --output FILE",
@@ -61,7 +69,7 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
     inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
     results = evaluate_tasks(inference, recipe.tasks, datasets)
     for result in results:
-        write_predictions(folder.predictions, result)
+        write_predictions(place.predictions, result)
     train = load_datasets(recipe, "train", opened.tokenizer)
     baselines = _baselines(recipe, train, datasets, read_records(folder.metrics), split)
     summary = {
@@ -78,9 +86,9 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
         },
         "notes": _notes(recipe, train, datasets, opened.tokenizer),
     }
-    report = Report(folder.path, split, summary, results, baselines)
-    write_text(folder.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-    write_text(folder.report("html", split=split), _page(folder, recipe, report, train, opened.tokenizer))
+    report = Report(folder.path, split, summary, results, baselines, place.report("html", split=split))
+    write_text(place.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    write_text(report.page, _page(folder, recipe, report, train, opened.tokenizer))
     return report
 
 

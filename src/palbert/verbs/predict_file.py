@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.data.readers import column_names, count_rows, no_column, read_chunks
+from palbert.data.readers import as_text, column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
 from palbert.runtime.files import disk_errors
 from palbert.runtime.progress import bar
@@ -56,7 +56,7 @@ def predict_file(
         for chunk in read_chunks(str(source), quoting=quoting, size=CHUNK):
             # JSONL rows may lack what others have: every chunk gets all columns.
             given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in kept}
-            rows = list(zip(*([text or "" for text in given[name]] for name in names), strict=True))
+            rows = list(zip(*([as_text(text) or "" for text in given[name]] for name in names), strict=True))
             empty += sum(not all(text.strip() for text in row) for row in rows)
             predictions = predictor.predict(task, rows)
             answers: dict[str, list[Any]] = {"prediction": [item.answer for item in predictions]}
@@ -110,7 +110,7 @@ def _open_csv(path: Path) -> Iterator[Write]:
         def write(columns: dict[str, list[Any]]) -> None:
             if not stream.tell():
                 writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            writer.writerows([as_text(value) for value in row] for row in zip(*columns.values(), strict=True))
 
         yield write
 
@@ -121,7 +121,7 @@ def _open_tsv(path: Path) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as stream:
 
         def write_row(row: Iterable[Any]) -> None:
-            fields = ["" if field is None else str(field) for field in row]
+            fields = [as_text(field) or "" for field in row]
             for field in fields:
                 if "\t" in field or "\n" in field:
                     raise DataError(
@@ -145,7 +145,7 @@ def _open_jsonl(path: Path) -> Iterator[Write]:
 
         def write(columns: dict[str, list[Any]]) -> None:
             for row in zip(*columns.values(), strict=True):
-                stream.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+                stream.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=str) + "\n")
 
         yield write
 
@@ -159,19 +159,31 @@ def _open_parquet(path: Path) -> Iterator[Write]:
         raise MissingExtraError("Parquet files need", package="pyarrow", extra="parquet") from None
     writers: list[Any] = []
 
+    def kind_of(values: list[Any]) -> Any:
+        try:
+            found = pyarrow.array(values).type
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # of several kinds, as JSON allows it
+            return pyarrow.string()
+        return pyarrow.string() if pyarrow.types.is_null(found) else found  # missing values have no kind
+
     def write(columns: dict[str, list[Any]]) -> None:
-        if not writers:  # a column that begins with missing values must not get its type from them
-            kinds = {name: _is_number(values) for name, values in columns.items()}
-            fields = [(name, pyarrow.float64() if number else pyarrow.string()) for name, number in kinds.items()]
+        if not writers:
+            fields = [(name, kind_of(values)) for name, values in columns.items()]
             writers.append(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields)))
-        writers[0].write_table(pyarrow.table(columns, schema=writers[0].schema))
+        schema = writers[0].schema
+        texts = {field.name for field in schema if field.type == pyarrow.string()}
+        given = {
+            name: [as_text(value) for value in values] if name in texts else values for name, values in columns.items()
+        }
+        try:
+            writers[0].write_table(pyarrow.table(given, schema=schema))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+            raise DataError(
+                f"A .parquet file holds one kind of values a column: {error}.", hint="Write .jsonl or .csv."
+            ) from error
 
     try:
         yield write
     finally:
         for writer in writers:
             writer.close()
-
-
-def _is_number(values: list[Any]) -> bool:
-    return any(isinstance(value, float) for value in values[:1])

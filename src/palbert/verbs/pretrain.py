@@ -174,6 +174,7 @@ class _Pretraining:
     def _restore(self) -> dict[str, float]:
         """Put weights, optimizer, generators and position back; return the best score so far."""
         refuse_another_recipe(self.folder.recipe, self.recipe)
+        write_text(self.folder.recipe, dump_recipe(self.recipe))  # its files may lie elsewhere now
         last = self.folder.checkpoint("last")
         read_description(last)
         state = read_state(last)

@@ -155,8 +155,20 @@ def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done:
 
 def _finished(out: Path) -> dict[Key, Result]:
     """Read all results below a folder."""
-    results = [json.loads(path.read_text("utf-8")) for path in sorted(out.glob("*/*/*/seed-*.json"))]
+    results = [read_result(path) for path in sorted(out.glob("*/*/*/seed-*.json"))]
     return {(result["fingerprint"], result["seed"]): result for result in results}
+
+
+def read_result(path: Path) -> Result:
+    """Read the result of a row and seed."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        assert {"table", "row", "seed", "fingerprint", "smoke"} <= found.keys()
+    except (ValueError, AttributeError, AssertionError):
+        raise RunFolderError(
+            f"{path}: not the result of a row.", hint="Remove it; palbert reproduce makes it again."
+        ) from None
+    return found  # type: ignore[no-any-return]
 
 
 def _refuse_others(jobs: Sequence[Job]) -> None:
@@ -166,7 +178,7 @@ def _refuse_others(jobs: Sequence[Job]) -> None:
         str(path)
         for folder, own in wanted.items()
         for path in sorted(folder.glob("seed-*.json"))
-        if json.loads(path.read_text("utf-8"))["fingerprint"] != own
+        if read_result(path)["fingerprint"] != own
     ]
     if others:
         raise RunFolderError(
@@ -272,5 +284,5 @@ def table_summary(table: Table, results: Mapping[str, Sequence[Result]]) -> dict
 
 def _read_row(folder: Path) -> list[Result]:
     """Read the results of a row, by seed."""
-    results = [json.loads(path.read_text("utf-8")) for path in folder.glob("seed-*.json")]
+    results = [read_result(path) for path in folder.glob("seed-*.json")]
     return sorted(results, key=lambda result: int(result["seed"]))

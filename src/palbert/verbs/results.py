@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from palbert.errors import DataError, RecipeError
 from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot
 from palbert.evaluation.svg import standalone
-from palbert.evaluation.table import Result, markdown
+from palbert.evaluation.table import Result, markdown, summarise
 from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
-from palbert.verbs.reproduce import table_summary
+from palbert.verbs.reproduce import read_result, table_summary
 from palbert.verbs.results_text import claims_text, overview_text, transfer_text
+
+log = logging.getLogger(__name__)
 
 Rows = Mapping[str, list[Result]]
 """Results by `table:row`."""
@@ -37,6 +40,8 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
         raise RecipeError("No tables and claims here.", hint="Start it where recipes/ is.")
     claims = load_claims(claims_file)
     found = read_results([Path(folder) for folder in folders])
+    if not found:
+        log.warning("No results in %s; those of smoke runs do not count.", ", ".join(map(str, folders)))
     path = Path(out)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     found = dict(sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])))
@@ -48,6 +53,7 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md
         sections += claims_text(claims.claims, rows, reported)
         sections += transfer_text(claims.transfer, rows)
         sections += [markdown(table_summary(table, own), level=3) for table in tables if (own := _results(table, rows))]
+        sections += [markdown(summary, level=3) for summary in _other_tables(tables, rows)]
         sections += _plots(claims, rows, path, setting)
     missing = [table for table in tables if not any(_results(table, rows) for rows in found.values())]
     if missing:
@@ -68,7 +74,7 @@ def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder.", hint="Make results with: palbert reproduce TABLE --out DIR")
         for path in sorted(folder.rglob("seed-*.json")):
-            result = json.loads(path.read_text("utf-8"))
+            result = read_result(path)
             if not result["smoke"]:
                 setting = f"{result['encoder']['name']}, data {result['data']['variant']}"
                 name, own = f"{result['table']}:{result['row']}", result["fingerprint"]
@@ -95,6 +101,18 @@ def _has_own(rows: Rows) -> bool:
 def _results(table: Table, rows: Rows) -> dict[str, list[Result]]:
     """Return the results of a table's rows, of those that were run."""
     return {name: rows[place] for name in table.spec.rows if (place := f"{table.name}:{name}") in rows}
+
+
+def _other_tables(tables: Sequence[Table], rows: Rows) -> list[dict[str, Any]]:
+    """Make tables of results whose own file is not among the known ones, from what each result says of its row."""
+    known = {table.name for table in tables}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for results in rows.values():
+        first = results[0]
+        if first["table"] not in known:
+            row = {**{key: first[key] for key in ("row", "label", "reported")}, "note": "", "results": results}
+            found.setdefault(first["table"], []).append(row)
+    return [summarise(name, name, "", own) for name, own in found.items()]
 
 
 def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:

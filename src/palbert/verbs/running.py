@@ -67,8 +67,8 @@ def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:
 
 
 def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
-    """Refuse to resume with other settings than the run began with."""
-    former, present = _flat(load_recipe(path)), _flat(recipe)
+    """Refuse to resume with other settings than the run began with; files may lie elsewhere, but not differ."""
+    former, present = _flat(load_recipe(path, check_files=False)), _flat(recipe)
     differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
     if differing:
         raise RecipeError(
@@ -78,17 +78,24 @@ def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
 
 
 def _flat(recipe: Recipe) -> dict[str, str]:
-    """Return every setting that changes the result, by its place."""
+    """Return every setting that changes the result, by its place; files, encoder and teachers by their content."""
+    made_of = recipe.provenance or Provenance()
+    content = {**made_of.data_sha256, **made_of.teachers_sha256, recipe.encoder.name: made_of.encoder_sha256}
     flat: dict[str, str] = {}
 
     def walk(place: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
                 walk(f"{place}.{key}" if place else key, item)
+        elif isinstance(value, list):
+            for number, item in enumerate(value):
+                walk(f"{place}.{number}", item)
         else:
-            flat[place] = json.dumps(value)
+            known = content.get(value) if isinstance(value, str) else None
+            # What is not hashed, such as test files, is known by its name.
+            flat[place] = json.dumps(known or (Path(value).name if place.endswith(".path") else value))
 
-    walk("", recipe.model_dump(mode="json", exclude={"provenance": {"versions"}, "run": True, "data": True}))
+    walk("", recipe.model_dump(mode="json", exclude={"provenance": True, "run": True, "data": True}))
     return flat
 
 

@@ -151,7 +151,7 @@ def _ids(task: Task, chunk: Chunk) -> list[str | None]:
     """Return the column of ids: the task's, or the course's where a run was trained on other files."""
     for name in (task.id, "id"):
         if name in chunk.columns:
-            return chunk.columns[name]
+            return chunk.column(name)
     raise DataError(
         f"{chunk.path}: no column '{task.id}', and a submission needs an id for every row.",
         hint=f"There are: {', '.join(name for name in chunk.columns if name)}.",

@@ -237,6 +237,8 @@ class _Run:
         """Put weights, optimizer, generators and position back; return the best scores so far."""
         refuse_another_recipe(self.folder.recipe, self.recipe)
         last = self.folder.checkpoint("last")
+        if self.ranks.is_first:
+            write_text(self.folder.recipe, dump_recipe(self.recipe))  # its files may lie elsewhere now
         with self.ranks.first_ahead():  # it may have to put folders back
             read_description(last)
             state = read_state(last)
@@ -307,7 +309,7 @@ def _log_shares(name: str, task: Task, dataset: Dataset) -> None:
 def _log_overlap(name: str, task: Task, dataset: Dataset) -> None:
     """Say which rows a set shares with dev and test, unless it was asked to: an overlap may be an oversight."""
     for kind, rows in count_overlap(task, dataset, local=True).items():
-        meant = set(getattr(task, kind.removesuffix("-texts"))) <= set(task.train)
+        meant = all(source in task.train for source in getattr(task, kind.removesuffix("-texts")))
         if rows and not meant and not kind.endswith("-texts"):
             shared = f"{rows:,} of its rows {'is' if rows == 1 else 'are'} in {kind} too"
             log.info('%s train: %s; tasks.%s.drop_overlap = ["%s"] leaves them out', name, shared, task.name, kind)

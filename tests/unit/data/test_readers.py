@@ -19,7 +19,8 @@ def read(path: Path | str, **settings: Any) -> dict[str, list[str | None]]:
     """Read a whole file."""
     columns: dict[str, list[str | None]] = {}
     for chunk in read_chunks(str(path), **settings):
-        for name, values in chunk.columns.items():
+        for name in chunk.columns:
+            values = chunk.column(name)
             columns.setdefault(name, []).extend(values)
     return columns
 

@@ -247,6 +247,36 @@ def test_keys_that_only_some_json_rows_have_are_kept(
             assert [row[name] or "" for row in read(out)] == [row.get(name, "") for row in rows]
 
 
+@pytest.mark.parametrize("source", ["jsonl", "parquet"])
+@pytest.mark.parametrize("target", ["jsonl", "parquet"])
+def test_numbers_truth_values_and_lists_stay_what_they_are(
+    source: str, target: str, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 2)
+    rows = [{"sentence": f"film {n}", "n": n, "x": n / 2, "ok": n % 2 == 0, "tags": [n, n + 1]} for n in range(5)]
+    given, out = tmp_path / f"in.{source}", tmp_path / f"out.{target}"
+    if source == "jsonl":
+        write(given, rows)
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), given)
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+    assert [{name: row[name] for name in rows[0]} for row in read(out)] == rows
+
+
+def test_json_values_of_several_kinds_go_to_parquet_as_text_or_are_refused(
+    trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    given = write(tmp_path / "in.jsonl", [{"sentence": "a", "n": 1}, {"sentence": "b", "n": "two"}])
+    out = tmp_path / "out.parquet"
+    assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
+    assert [row["n"] for row in read(out)] == ["1", "two"]
+    monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 1)
+    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out, "--force")
+    assert result.code != 0 and "one kind of values a column" in result.err and "Write .jsonl" in result.err
+
+
 def test_texts_with_line_breaks_and_tabs_are_kept_where_the_file_can_hold_them(
     trained: Path, tmp_path: Path, cli: Cli
 ) -> None:
