@@ -65,6 +65,17 @@ def test_another_checkpoint_gets_the_scores_of_its_own_epoch(run_copy: Path, cli
     assert report["overall"] == pytest.approx(described["scores"]["overall"], abs=1e-6)
     for task, scores in described["scores"]["tasks"].items():
         assert report["tasks"][task] == pytest.approx(scores, abs=1e-5)
+    own = run_copy / "evaluations" / "best-sts"
+    assert json.loads((own / "report.json").read_text("utf-8")) == report
+    assert (own / "report.html").is_file() and (own / "predictions" / "sts-dev.csv").is_file()
+
+
+def test_the_runs_own_report_stays_when_another_checkpoint_is_scored(run_copy: Path, cli: Cli) -> None:
+    files = [run_copy / "report.json", run_copy / "report.html", *sorted((run_copy / "predictions").iterdir())]
+    before = [file.read_bytes() for file in files]
+    result = cli("evaluate", run_copy, "--checkpoint", "last")
+    assert [file.read_bytes() for file in files] == before
+    assert f"Checkpoint: last\nReport: {run_copy / 'evaluations' / 'last' / 'report.html'}" in result.out
 
 
 def test_the_table_shows_scores_beside_baselines(run_copy: Path, cli: Cli) -> None:
@@ -103,8 +114,7 @@ def test_a_split_without_files_is_refused(
     before = snapshot(run_copy)
     result = cli("evaluate", run_copy, "--split", "test")
     assert (result.code, result.out) == (2, "")
-    assert f"{run_copy}: the test split has no labels to score against." in result.err
-    assert "palbert predict" in result.err
+    assert f"{run_copy}: its recipe names no test files." in result.err
     assert snapshot(run_copy) == before
 
 

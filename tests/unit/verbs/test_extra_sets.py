@@ -64,6 +64,19 @@ def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: P
     assert sets["sst"].max_length == 128 and sets["sst"].classes == sets["sst+cfimdb"].classes
 
 
+def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(
+    tiny_encoder: Path, nli: Path, tmp_path: Path, write_recipe: Write
+) -> None:
+    mapped = {"path": str(nli), "text": ["premise", "hypothesis"], "label": "label"}
+    mapped["labels"] = {"entailment": 1, "contradiction": 0, "neutral": "drop"}
+    samples = Path(palbert.__file__).parent / "data" / "samples"
+    tasks = {"quora": {"train": [str(samples / "quora-train.tsv"), mapped], "dev": str(samples / "quora-dev.tsv")}}
+    own = {**values(tiny_encoder, nli, nli, steps_per_epoch=2), "tasks": tasks, "data": str(samples)}
+    run = palbert.train(write_recipe(own), out=tmp_path / "run")
+    rows = json.loads((run / "report.json").read_text("utf-8"))["rows"]["quora"]["train"]
+    assert rows == len((samples / "quora-train.tsv").read_text("utf-8").splitlines()) - 1 + 3
+
+
 def test_rows_are_mapped_onto_the_labels_of_the_task(tiny_encoder: Path, nli: Path, reviews: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, nli, reviews))
     found = {summary.task: summary for summary in check_data(recipe) if summary.split == "train"}

@@ -19,6 +19,7 @@ import tomli_w
 import palbert
 from palbert.errors import DataError, RecipeError, RunFolderError
 from palbert.evaluation.metrics import overall
+from palbert.recipe.load import read_toml
 from palbert.runtime.run_folder import RunFolder
 
 Cli = Callable[..., Any]
@@ -245,6 +246,52 @@ def test_a_result_that_is_there_twice_counts_once_and_another_is_refused(folder:
     path.write_text(json.dumps({**read(path), "fingerprint": "other"}))
     with pytest.raises(DataError, match=r"copy.*seed-1\.json: made with other settings"):
         palbert.results(["out", "copy"], out="page.md")
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_half_done_row_goes_on_though_its_data_was_moved(folder: Path) -> None:
+    here = shutil.copytree(Path(palbert.__file__).parent / "data/samples", folder / "here")
+    recipe = folder / "recipes/mine/base.toml"
+    values = read_toml(recipe)
+    values["tasks"] = {
+        task: {split: f"{task}-{split}.tsv" for split in ("train", "dev")} for task in ("sst", "quora", "sts")
+    }
+    recipe.write_text(tomli_w.dumps(values), "utf-8")
+    whole = palbert.reproduce(["mine/one:plain"], data=here, out="whole")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("palbert.verbs.train.evaluate", lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        palbert.reproduce(["mine/one:plain"], data=here, out="out")
+    there = here.rename(folder / "there")
+    assert palbert.reproduce(["mine/one:plain"], data=there, out="out").failures == whole.failures == {}
+    ends = [read(folder / out / "mine/one/plain/seed-0.json") for out in ("out", "whole")]
+    assert ends[0]["tasks"] == ends[1]["tasks"]
+    (there / "sst-train.tsv").write_text((there / "sst-train.tsv").read_text("utf-8") + "x\tA film .\t1\n", "utf-8")
+    with pytest.raises(RunFolderError, match="other settings, data"):
+        palbert.reproduce(["mine/one:plain"], data=there, out="out")
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_table_that_is_not_among_the_known_ones_is_on_the_page_too(folder: Path) -> None:
+    palbert.reproduce(["mine/one"], out="out")
+    (folder / "recipes/mine/one.toml").unlink()
+    (folder / "recipes/mine/two.toml").write_text('title = "Two"\n[rows.a]\nlabel = "a"\n', "utf-8")
+    (folder / "recipes/claims.toml").write_text("[claims]\n", "utf-8")
+    page = palbert.results(["out"], out="page.md").read_text("utf-8")
+    assert "### mine/one" in page and "| plain | 0." in page and "| frozen | 0." in page
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_broken_result_is_named_and_a_folder_without_any_is_said_to_be(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "none").mkdir()
+    palbert.results(["none"], out="page.md")
+    assert "No results in none" in caplog.text
+    path = folder / "none/mine/one/plain/seed-0.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"table": ')
+    with pytest.raises(RunFolderError, match=r"seed-0\.json: not the result of a row"):
+        palbert.results(["none"], out="page.md")
 
 
 @pytest.mark.usefixtures("no_plots")
