@@ -102,14 +102,25 @@ class Term(nn.Module):
             batch: The share of the term's own tasks.
             clean: What the supervised pass gave, for these tasks and others.
         """
-        raise NotImplementedError
+        raise RecipeError(f"{type(self).__name__} has no method values(model, batch, clean).")
 
     def forward(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return the term of each task, times the share of the step's rows that this batch holds."""
         if self.weight == 0 or not any(task in self.goals for task in batch.parts):
             return {}
         values = self.values(model, batch.only(self.goals), clean)
+        for task, value in values.items():
+            check_loss(f"{type(self).__name__}.values()", task, value, known=batch.parts)
         return {task: value * batch.parts[task].share for task, value in values.items()}
+
+
+def check_loss(whose: str, task: str, value: Tensor, *, known: Collection[str]) -> None:
+    """Refuse what is no loss: one number, of a set that is there."""
+    if task not in known:
+        raise RecipeError(f"{whose} has a value for '{task}', which is not in the batch: {', '.join(known)}.")
+    if not isinstance(value, Tensor) or value.ndim:
+        found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise RecipeError(f"{whose} gives {found} for '{task}'; expected one number, a mean over the rows.")
 
 
 def check_share(name: str, value: float) -> None:

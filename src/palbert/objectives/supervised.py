@@ -10,7 +10,7 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Loss
+from palbert.objectives import Loss, check_loss
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
@@ -59,5 +59,7 @@ class Supervised:
         for task, answers in outputs.items():
             part = batch.parts[task]
             assert part.labels is not None, f"{task}: a training batch has labels"
-            losses[task] = self.losses[task](answers, part.labels) * part.share
+            loss = self.losses[task](answers, part.labels)
+            check_loss("The loss", task, loss, known=batch.parts)
+            losses[task] = loss * part.share
         return losses
