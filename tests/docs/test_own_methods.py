@@ -41,6 +41,7 @@ def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     modules = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", GUIDE, re.DOTALL)) | {"all_wrong": WRONG}
     for name, text in modules.items():
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
+        sys.modules.pop(name, None)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     yield
