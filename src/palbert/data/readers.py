@@ -95,6 +95,10 @@ def resolve_files(path: str) -> list[Path]:
     if path.startswith("hf:"):
         return _hub_files(path)
     file = Path(path)
+    if file.exists() and not file.is_file():
+        raise DataError(
+            f"{path}: not a file that can be read twice.", hint="Give a .csv, .tsv, .jsonl or .parquet file."
+        )
     if not file.is_file():
         raise DataError(f"No such file: {path}")
     return [file]

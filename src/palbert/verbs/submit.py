@@ -191,6 +191,11 @@ def _with_dev_folder(folder: RunFolder) -> RunFolder:
 
 def _train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None, *, force: bool) -> Path:
     """Train a run's recipe anew on train and dev; nothing is left to stop by, so the best epoch's number is taken."""
+    if target.exists and not force:
+        raise RunFolderError(
+            f"{target.path}: has been trained on train and dev already.",
+            hint=f"Predict with it: palbert submit {target.path}; or train it anew with --force.",
+        )
     chosen = folder.checkpoint(checkpoint)
     epoch = read_description(chosen).get("scores", {}).get("epoch")
     if not epoch or not folder.recipe.is_file():

@@ -321,7 +321,7 @@ def test_counting_rows_needs_no_reading(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_data_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").mkdir()
-    with pytest.raises(DataError, match="No such file"):
+    with pytest.raises(DataError, match="not a file that can be read twice"):
         read(tmp_path / "a.csv")
 
 

@@ -201,3 +201,6 @@ def test_the_last_run_learns_dev_too_and_its_last_checkpoint_answers(
         palbert.submit(trained, test=course, with_dev=True, force=True)
     with pytest.raises(RunFolderError, match="exists already"):
         palbert.submit(run_copy, test=course, with_dev=True)
+    with pytest.raises(RunFolderError, match="trained on train and dev already") as refused:
+        palbert.submit(run_copy, test=course, with_dev=True, out=run_copy.with_name("elsewhere"))
+    assert f"palbert submit {trained}" in (refused.value.hint or "")
