@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,23 @@ def _by_content(settings: Any) -> Any:
 
 def _encoder(folder: Path) -> list[str]:
     """Hash weights, configuration and tokenizer, whatever files hold them."""
-    return [_hashed(*weight_files(folder)), _hashed(folder / "config.json"), TextTokenizer.from_folder(folder).sha256]
+    others = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".txt")]
+    tokenizer = _tokenizer_as_it_is(folder, _states(others))
+    return [_hashed(*weight_files(folder)), _hashed(folder / "config.json"), tokenizer]
 
 
 def _hashed(*paths: Path) -> str:
-    states = [path.stat() for path in paths]
-    return _hashed_as_they_are(paths, tuple((state.st_mtime_ns, state.st_size) for state in states))
+    return _hashed_as_they_are(paths, _states(paths))
+
+
+def _states(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
+    """Return what tells whether files are as they were; tables ask for the same ones again and again."""
+    return tuple((state.st_mtime_ns, state.st_size) for state in (path.stat() for path in paths))
+
+
+@cache
+def _tokenizer_as_it_is(folder: Path, states: tuple[tuple[int, int], ...]) -> str:
+    return TextTokenizer.from_folder(folder).sha256
 
 
 @cache
