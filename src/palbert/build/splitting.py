@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from torch import nn
 
 from palbert.build.machine import Machine
-from palbert.gradients import GradientMethod
 from palbert.gradients.weighted import Weighted
 from palbert.model.dropout import Dropout
 from palbert.model.encoder import Embeddings, Encoder, Layer
@@ -25,18 +24,18 @@ SPLITS = (Embeddings, Layer, Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, 
 
 
 def split_gradients(
-    gradients: GradientMethod, model: MultiTaskModel, objective: Objectives, machine: Machine, *, tokens: float
+    gradients: Weighted, model: MultiTaskModel, objective: Objectives, machine: Machine, *, tokens: float
 ) -> None:
     """Let a gradient method take all tasks' gradients in one pass where model and objective allow it.
 
     Args:
-        gradients: The method; others than those that compare gradients stay as they are.
+        gradients: The method; one that recomputes gradients stays as it is.
         model: The model.
         objective: The objective.
         machine: Where to compute.
         tokens: Tokens of a step with a batch of every task, on average.
     """
-    if not isinstance(gradients, Weighted) or gradients.memory != "keep":
+    if gradients.memory != "keep":
         return
     obstacle = next(_obstacles(model, objective, machine), None)
     if obstacle:

@@ -200,12 +200,12 @@ def build_trainer(
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
     gradients = make_gradients(recipe, parameters=trained, ranks=ranks)
+    sets = _set_feeds(recipe, train, taught or {})
     if isinstance(gradients, Weighted):
         task_of = recipe.task_of
         plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
         gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
-    sets = _set_feeds(recipe, train, taught or {})
-    split_gradients(gradients, model, objective, machine, tokens=_tokens_of_all(sets, tokenizer.template))
+        split_gradients(gradients, model, objective, machine, tokens=_tokens_of_all(sets, tokenizer.template))
     execution = make_execution(recipe, machine.device, ranks)
     return Trainer(
         model,

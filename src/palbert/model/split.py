@@ -51,7 +51,8 @@ class Rows:
 
     def has(self, parameter: Tensor) -> bool:
         """Whether there is a gradient of a parameter in this step."""
-        return any(place == self._place[id(parameter)] for place, _ in self._written)
+        place = self._place[id(parameter)]
+        return any((place, row) in self._written for row in range(len(self.tasks)))
 
     def add(self, parameter: Tensor, task: str, gradient: Tensor) -> None:
         """Add to a task's gradient of a parameter."""
