@@ -13,7 +13,7 @@ LARGE = 2**16
 """Numbers from which a matrix is large: the gradients of smaller ones are no matter."""
 MOST_TOKENS = 2048
 """Tokens that are compared with each other, at most: their products are matrices of tokens by tokens."""
-WORTH = {"cpu": 25}
+WORTH = {"cpu": 25, "cuda": 200}
 """How many products of two numbers are worth it to spare one number that is written and read; measured, else none."""
 
 

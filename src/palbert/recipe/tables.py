@@ -139,11 +139,15 @@ def load_table(source: str | Path) -> Table:
 
 def load_tables(names: Sequence[str | Path]) -> list[Table]:
     """Read several tables; `all` stands for all that are known by name, `table3:1-pals` for one row of a table."""
-    return [
-        _load_chosen(each)
-        for name in names
-        for each in ([path for _, path in known_tables()] if str(name) == "all" else [name])
-    ]
+    found: dict[Path, Table] = {}
+    for name in names:
+        for each in [path for _, path in known_tables()] if str(name) == "all" else [name]:
+            table = _load_chosen(each)
+            before = found.setdefault(table.path.resolve(), table)
+            both = before.chosen and table.chosen  # no choice stands for all rows
+            chosen = tuple(dict.fromkeys(before.chosen + table.chosen)) if both else ()
+            found[table.path.resolve()] = replace(before, chosen=chosen)
+    return list(found.values())
 
 
 def _load_chosen(source: str | Path) -> Table:

@@ -101,6 +101,10 @@ class Prober:
         }
         for sets in self._batches:  # all of the optimizer's state is there from now on
             self._small_step(sets)
+        if isinstance(self.execution, Graphs):  # a look at a step says whether any can be captured
+            trainer.execution = self.execution
+            self._small_step(next(iter(self._batches)))
+            trainer.execution = Eager(self.device)
 
     def predict(self, load: Load) -> Footprint:
         """Predict the peak of a step from small ones.
@@ -121,7 +125,7 @@ class Prober:
 
     @property
     def _captures(self) -> bool:
-        return isinstance(self.execution, Graphs)
+        return isinstance(self.execution, Graphs) and not self.execution.obstacle
 
     def measure(self, load: Load) -> int | None:
         """Take the step itself; return the bytes at its peak, or None if it does not fit."""

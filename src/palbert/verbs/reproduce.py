@@ -111,6 +111,7 @@ def reproduce(
     settings = {"data": data and str(data), "encoder": encoder and str(encoder), "smoke": smoke, "overrides": overrides}
     for table in loaded:
         planned += _plan(table, out, range(seeds), settings, done)
+    planned.sort(key=lambda job: job.recipe.seed)  # every row once before one is run again: a stop leaves some of all
     if not planned:
         raise RecipeError(next(iter(done.failures.values())))
     finished = _finished(out)
@@ -141,7 +142,7 @@ def reproduce(
 
 
 def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done: Reproduction) -> list[Job]:
-    """Return the jobs of a table, one seed after the other; rows that cannot be run are noted."""
+    """Return the jobs of a table; rows that cannot be run are noted."""
     jobs = []
     for seed in seeds:
         for row in table.chosen or table.spec.rows:

@@ -89,6 +89,16 @@ def test_tables_are_known_by_name_and_are_not_listed_as_recipes(folder: Path) ->
     assert [name for name, _ in list_recipes() if "mine" in name] == ["recipes/mine/base.toml"]
 
 
+def test_rows_of_one_table_are_one_table_in_any_order(folder: Path) -> None:
+    rows = ["mine/first:both", "mine/second", "mine/first:plain", "mine/first:both"]
+    assert [(table.name, table.chosen) for table in load_tables(rows)] == [
+        ("mine/first", ("both", "plain")),
+        ("mine/second", ()),
+    ]
+    for given in (["mine/first", *rows], [*rows, "mine/first"]):
+        assert load_tables(given)[0].chosen == ()
+
+
 def test_what_is_given_by_hand_comes_over_the_row(folder: Path) -> None:
     row = load_table("mine/first").recipe("both", encoder="other/name", overrides=["training.epochs=7"])
     assert row.encoder.name == "other/name" and row.encoder.dropout == 0.3

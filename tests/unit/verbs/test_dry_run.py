@@ -93,3 +93,11 @@ def test_captured_steps_measure_the_same_after_others_in_one_process(tiny_recipe
     again = palbert.dry_run(make_recipe(tiny_recipe)).worst
     assert first.measured and again.measured == pytest.approx(first.measured, rel=0.2)
     assert first.measured >= first.predicted.parameters + first.predicted.optimizer
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_no_graphs_are_predicted_where_a_step_cannot_be_captured(tiny_recipe: dict[str, Any]) -> None:
+    tiny_recipe["run"] = {**tiny_recipe.get("run", {}), "device": "cuda"}
+    assert palbert.dry_run(make_recipe(tiny_recipe)).worst.predicted.graphs > 0
+    tiny_recipe["training"].update(sampler="mixed", gradients={"name": "pcgrad", "memory": "recompute"})
+    assert palbert.dry_run(make_recipe(tiny_recipe)).worst.predicted.graphs == 0

@@ -104,6 +104,19 @@ def test_what_is_finished_is_not_run_again_in_any_table(folder: Path, monkeypatc
 
 
 @pytest.mark.usefixtures("no_plots")
+def test_every_row_is_run_once_before_one_is_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+
+    def note(recipe: Any, *, out: Path, **settings: Any) -> None:
+        runs.append(f"{out.parent.name}/{out.name}")
+        raise DataError("not here")
+
+    monkeypatch.setattr("palbert.verbs.reproduce.train", note)
+    palbert.reproduce(["mine/one:frozen", "mine/two"], out="out", seeds=2)
+    assert runs == ["frozen/seed-0", "same/seed-0", "frozen/seed-1", "same/seed-1"]
+
+
+@pytest.mark.usefixtures("no_plots")
 def test_a_run_that_was_stopped_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     palbert.reproduce(["mine/two"], out="whole")
     with pytest.MonkeyPatch.context() as patch:
