@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
@@ -233,11 +234,14 @@ def _from_hub(repository: str, *, revision: str | None) -> Path:
 def _fetch(repository: str, revision: str | None, weights: WeightFiles) -> Path:
     from huggingface_hub import snapshot_download
 
+    fetch = partial(snapshot_download, repository, revision=revision, allow_patterns=[*OTHER_FILES, *weights])
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=[*OTHER_FILES, *weights])
+        return Path(fetch())
     except Exception as error:  # the classes behind these differ between versions and HTTP libraries
-        raise _hub_error(repository, revision, error) from error
-    return Path(str(folder))
+        try:  # without the Hub, some versions do not find a commit that is in the cache unless told to look there
+            return Path(fetch(local_files_only=True))
+        except Exception:
+            raise _hub_error(repository, revision, error) from error
 
 
 def _hub_error(repository: str, revision: str | None, error: Exception) -> EncoderError:
