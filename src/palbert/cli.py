@@ -8,6 +8,8 @@ import os
 import shlex
 import sys
 import traceback
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -18,7 +20,7 @@ from palbert import __version__
 from palbert.commands.data import Overrides, data_app
 from palbert.commands.reproduce import reproduce, results
 from palbert.commands.submit import submit
-from palbert.errors import PalbertError, StoppedError
+from palbert.errors import DataError, PalbertError, StoppedError
 from palbert.terminal import (
     complain,
     is_first_process,
@@ -202,7 +204,10 @@ def evaluate(
 def predict(
     run: Run,
     task: Annotated[str, typer.Option("--task", "-t", help="Which task to ask.")],
-    text: Annotated[Optional[list[str]], typer.Option("--text", help="A text; repeatable.")] = None,  # noqa: UP045
+    text: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--text", help="A text; repeatable. -: lines of standard input, pairs with a tab between."),
+    ] = None,
     pair: Annotated[Optional[tuple[str, str]], typer.Option("--pair", help="Two texts.")] = None,  # noqa: UP045
     source: Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")] = None,
     target: Annotated[Optional[Path], typer.Option("--output", help="Where to write the answers.")] = None,  # noqa: UP045
@@ -226,6 +231,8 @@ def predict(
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv
+
+    cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
     if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
         raise PalbertError(
@@ -241,12 +248,23 @@ def predict(
         rows = predict_file(predictor, task, source, target, columns=column, force=force)
         logging.getLogger(__name__).info("%s rows written to %s", f"{rows:,}", target)
         return
-    asked_for: list[str] | list[tuple[str, str]] = text or ([pair] if pair else [])
-    for asked, prediction in zip(asked_for, predictor.predict(task, asked_for), strict=True):
-        if as_json:
-            typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
-        else:
-            typer.echo(shown_answer(prediction.answer, prediction.probabilities))
+    given: list[Any] = text or [pair]
+    for asked_for in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
+        for asked, prediction in zip(asked_for, predictor.predict(task, asked_for), strict=True):
+            if as_json:
+                typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
+            else:
+                typer.echo(shown_answer(prediction.answer, prediction.probabilities))
+
+
+def _typed(*, pairs: bool) -> Iterator[list[Any]]:
+    """Give the lines of standard input: many at a time, or as they come where somebody types them."""
+    many = 1 if sys.stdin.isatty() else 1024
+    try:
+        while lines := [line.rstrip("\r\n") for line in islice(sys.stdin, many)]:
+            yield [tuple(line.split("\t")) for line in lines] if pairs else lines
+    except UnicodeDecodeError:
+        raise DataError("standard input: expected UTF-8.", hint="Convert it: iconv -f latin1 -t utf-8") from None
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -183,6 +184,37 @@ def test_predict_prints_json_lines(trained: Path, cli: Cli) -> None:
         assert line["probabilities"] == pytest.approx(answer.probabilities, abs=1e-6)
     pair = json.loads(cli("predict", trained, "--task", "sts", "--pair", "a", "b", "--json").out)
     assert pair["text"] == ["a", "b"] and set(pair) == {"text", "prediction"}
+
+
+@pytest.mark.parametrize(
+    ("task", "typed"), [("sst", "One.\r\n\nTwo, at last."), ("sts", "One.\tTwo.\nThree.\tFour.\n")]
+)
+def test_predict_answers_the_lines_of_standard_input(
+    task: str, typed: str, trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = typed.splitlines()
+    asked = lines if task == "sst" else [tuple(line.split("\t")) for line in lines]
+    answers = palbert.load(trained).predict(task, asked)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode()), "utf-8", newline="\n"))
+    result = cli("predict", trained, "--task", task, "--text", "-", "--json")
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert [line["text"] for line in found] == [list(text) if task == "sts" else text for text in asked]
+    assert [line["prediction"] for line in found] == [pytest.approx(answer.answer, abs=1e-5) for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("task", "typed", "says"),
+    [
+        ("sst", b"caf\xe9\n", "standard input: expected UTF-8.\n  Convert it: iconv -f latin1 -t utf-8"),
+        ("sts", b"one text\n", "Task 'sts' takes a pair of texts per row; row 0 is ('one text',)."),
+    ],
+)
+def test_lines_that_are_no_questions_are_refused(
+    task: str, typed: bytes, says: str, trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), "utf-8"))
+    result = cli("predict", trained, "--task", task, "--text", "-")
+    assert (result.code, result.out) == (2, "") and says in result.err
 
 
 def test_predict_takes_a_checkpoint_by_name(trained: Path, cli: Cli) -> None:
