@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+log = logging.getLogger(__name__)
+
 SPLITS = ("train", "dev", "test")
 SAMPLES_FOLDER = Path(__file__).parents[1] / "data" / "samples"
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
@@ -41,7 +44,12 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_file
     values = read_toml(path)
     for override in overrides:
         apply_override(values, override)
-    return make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
+    recipe = make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
+    for override in overrides:
+        own = [phase["name"] for phase in values.get("phases", ()) if _says(phase, override)]
+        if own:
+            log.warning("--set %s: a phase that says this itself keeps it: %s", override, ", ".join(own))
+    return recipe
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -148,6 +156,15 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         if not isinstance(place, dict):
             raise RecipeError(f"--set {override}: '{parent}' is not a table.")
     place[last] = value
+
+
+def _says(values: Any, override: str) -> bool:
+    """Whether nested values have a setting of their own where an override has one."""
+    for name in override.partition("=")[0].strip().split("."):
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
 
 
 def _with_absolute_folders(values: Mapping[str, Any], start: Path) -> dict[str, Any]:

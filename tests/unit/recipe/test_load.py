@@ -278,6 +278,29 @@ def test_of_two_overrides_the_later_wins() -> None:
     assert load_recipe("demo", overrides=["seed=1", "seed=2"]).seed == 2
 
 
+def test_a_phase_that_says_what_is_set_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "phases.toml"
+    path.write_text(
+        """
+        data = "samples"
+        tasks = ["sst", "sts"]
+        [[phases]]
+        name = "first"
+        training = { epochs = 1 }
+        [[phases]]
+        name = "second"
+        optimizer = { learning_rate = 1e-4 }
+        """,
+        "utf-8",
+    )
+    recipe = load_recipe(path, overrides=["training.epochs=7", "training.batch_size=3", "optimizer.learning_rate=1e-3"])
+    assert [phase.training.epochs for phase in recipe.phases] == [1, 7]
+    assert caplog.messages == [
+        "--set training.epochs=7: a phase that says this itself keeps it: first",
+        "--set optimizer.learning_rate=1e-3: a phase that says this itself keeps it: second",
+    ]
+
+
 @pytest.mark.parametrize("override", ["seed", "=3", " = 3"])
 def test_set_without_key_or_value_is_refused(override: str) -> None:
     with pytest.raises(RecipeError, match="expected key=value"):
