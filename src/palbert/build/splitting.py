@@ -41,11 +41,13 @@ def split_gradients(
     if obstacle:
         log.info("each task has a backward pass of its own: %s", obstacle)
         return
-    modules = nn.ModuleList([model.encoder.embeddings, model.encoder.layers])
+    encoder = model.encoder
+    modules = nn.ModuleList([encoder.embeddings, encoder.layers])
     trunk = [parameter for parameter in modules.parameters() if parameter.requires_grad]
-    words = model.encoder.embeddings.word.weight
+    relative = [] if encoder.relative is None else [encoder.relative.weight]
+    words = encoder.embeddings.word.weight
     gradients.split(
-        trunk=trunk,
+        trunk=trunk + [weight for weight in relative if weight.requires_grad],
         own=[parameter for parameter in model.adapters.parameters() if parameter.requires_grad],
         large=[
             weight
@@ -62,8 +64,6 @@ def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -
     unknown = {type(module).__name__ for module in modules if type(module) not in SPLITS}
     if type(encoder) is not Encoder or unknown:
         yield f"the encoder has parts of its own kind ({', '.join(sorted(unknown)) or type(encoder).__name__})"
-    if encoder.relative is not None and encoder.relative.weight.requires_grad:
-        yield "the bias of relative positions is trained"
     shared = len(set(model.adapter_of.values())) < len(model.adapter_of)
     if shared and any(parameter.requires_grad for parameter in model.adapters.parameters()):
         yield "tasks share an adapter"

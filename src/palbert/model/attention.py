@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, Part
 from palbert.model.dropout import Seeds, dropout_noise
 from palbert.model.kernels import has_triton
 
@@ -101,11 +101,18 @@ class Sequences:
     """Added to scores by distance from query to key, from 1 - max_length to max_length - 1, (heads, distances)."""
     seeds: Seeds = field(default_factory=Seeds)
     """Where kernels that drop out take their random numbers from."""
+    stretches: Sequence[Sequences] = ()
+    """The same sequences in stretches with a bias each, where the gradients of these are wanted one by one."""
 
     @classmethod
-    def of(cls, batch: PackedBatch, *, bias: Tensor | None = None) -> Sequences:
-        """Take the sequences of a batch."""
-        return cls(starts=batch.starts, tokens=batch.tokens, max_length=batch.max_length, bias=bias)
+    def of(cls, batch: PackedBatch, *, parts: Sequence[Part] = (), bias: Tensor | None = None) -> Sequences:
+        """Take the sequences of a batch, or of parts of it that follow each other."""
+        if not parts:
+            return cls(batch.starts, tokens=batch.tokens, max_length=batch.max_length, bias=bias)
+        first, last = parts[0], parts[-1]
+        starts = batch.starts[first.slots.start : last.slots.stop + 1]
+        starts = starts - starts[0] if first.tokens.start else starts
+        return cls(starts, tokens=last.tokens.stop - first.tokens.start, max_length=batch.max_length, bias=bias)
 
     @property
     def are_short(self) -> bool:
@@ -164,6 +171,10 @@ def attend(
     Returns:
         (tokens, heads, width).
     """
+    if sequences.stretches:
+        pieces = torch.split(query_key_value, [stretch.tokens for stretch in sequences.stretches])
+        found = zip(pieces, sequences.stretches, strict=True)
+        return torch.cat([attend(piece, stretch, dropout=dropout, scale=scale) for piece, stretch in found])
     scale = query_key_value.shape[-1] ** -0.5 if scale is None else scale
     if (sequences.bias is not None or sequences.are_short) and _kernel_takes(query_key_value):
         return _attend_kernel(query_key_value, sequences, dropout, scale)

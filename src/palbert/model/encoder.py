@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -19,7 +19,7 @@ from palbert.model.adapters.branches import PLAIN, NoBranches
 from palbert.model.attention import Sequences, attend
 from palbert.model.dropout import KEEP, Dropout, Seeds
 from palbert.model.linear import Linear, half_copies
-from palbert.model.lookup import embed, look_up
+from palbert.model.lookup import embed, look_up, look_up_each
 from palbert.model.norm import layer_norm
 from palbert.model.residual import add_and_norm
 from palbert.model.split import passing, shares, sharing
@@ -180,8 +180,8 @@ class Encoder(nn.Module):
         if batch.max_length > self.config.max_length:
             found = f"found one of {batch.max_length}"
             raise EncoderError(f"Expected sequences of at most {self.config.max_length} tokens, {found}.")
-        sequences = self.sequences(batch)
         with passing(batch), half_copies(self):
+            sequences = self.sequences(batch)
             words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
             hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
             for number, layer in enumerate(self.layers):
@@ -212,7 +212,19 @@ class Encoder(nn.Module):
 
     def sequences(self, batch: PackedBatch) -> Sequences:
         """Return where the sequences of a batch lie, and how their distances bias the attention scores."""
-        return Sequences.of(batch, bias=None if self.relative is None else self._bias(batch.max_length))
+        if self.relative is None:
+            return Sequences.of(batch)
+        length, table, present = batch.max_length, self.relative.weight, shares()
+        distances = torch.arange(1 - length, length, device=table.device)
+        buckets = _buckets(distances, self.config.relative_buckets)
+        if present is None or not table.requires_grad:
+            return Sequences.of(batch, bias=_by_head(self.relative(buckets)))
+        whole, each = Sequences.of(batch), look_up_each(table, buckets, present)
+        stretches = [
+            replace(Sequences.of(batch, parts=[part], bias=_by_head(found)), seeds=whole.seeds)
+            for part, found in zip(batch.parts.values(), each, strict=True)
+        ]
+        return replace(whole, stretches=stretches)
 
     def parts(self) -> Iterator[tuple[str, int, nn.Module]]:
         """Name the parts, each with the number of layers above it; what all layers share lies below them all."""
@@ -233,13 +245,6 @@ class Encoder(nn.Module):
                 hint="Take the first token or a mean instead.",
             )
         return torch.tanh(self.pooler(first))
-
-    def _bias(self, length: int) -> Tensor:
-        """Return the bias of the distances 1 - length to length - 1 from query to key, (heads, 2 × length - 1)."""
-        assert self.relative is not None
-        distances = torch.arange(1 - length, length, device=self.relative.weight.device)
-        by_distance: Tensor = self.relative(_buckets(distances, self.config.relative_buckets))
-        return by_distance.t().contiguous()
 
     def _initialise(self, module: nn.Module) -> None:
         # On the meta device there is nothing to fill in, and torch would load its compiler to do so.
@@ -297,6 +302,11 @@ def _table(rows: int, width: int) -> nn.Embedding:
     """Make an embedding whose weights are still to be set."""
     table: nn.Embedding = nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)  # type: ignore[no-untyped-call]
     return table
+
+
+def _by_head(found: Tensor) -> Tensor:
+    """Turn what was looked up for each distance into a bias, (heads, distances)."""
+    return found.t().contiguous()
 
 
 def _buckets(distances: Tensor, buckets: int) -> Tensor:

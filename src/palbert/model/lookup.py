@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from palbert.model.split import shares
+from palbert.model.split import Shares, shares
 
 
 def embed(table: nn.Embedding, rows: Tensor) -> Tensor:
@@ -21,6 +21,12 @@ def embed(table: nn.Embedding, rows: Tensor) -> Tensor:
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
     """Return rows of a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
     found: Tensor = _LookUp.apply(table, rows, shares())  # type: ignore[no-untyped-call]
+    return found
+
+
+def look_up_each(table: Tensor, rows: Tensor, shares: Shares) -> tuple[Tensor, ...]:
+    """Return rows of a table once for each stretch of a pass, whose task then has what it adds to the gradient."""
+    found: tuple[Tensor, ...] = _LookUpEach.apply(table, rows, shares)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -41,8 +47,7 @@ class _LookUp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         [rows] = ctx.saved_tensors
-        chosen = torch.arange(len(ctx.table), device=rows.device)[:, None] == rows  # (table's rows, tokens)
-        chosen = chosen.to(gradient.dtype)
+        chosen = _chosen(ctx.table, rows, gradient)
         if ctx.shares is None:
             return torch.mm(chosen, gradient), None, None
         if ctx.shares.wanted:
@@ -60,3 +65,27 @@ class _Embed(_LookUp):
         if ctx.shares.wanted:
             ctx.shares.add_lookups(ctx.table, gradient, rows)
         return None, None, None
+
+
+class _LookUpEach(_LookUp):
+    """The same rows for every stretch."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
+        found = _LookUp.forward(ctx, table, rows, shares)
+        return tuple(found.clone() for _ in shares.spans)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
+        [rows] = ctx.saved_tensors
+        if ctx.shares.wanted:
+            chosen = _chosen(ctx.table, rows, gradients[0])
+            for (task, _), gradient in zip(ctx.shares.spans, gradients, strict=True):
+                ctx.shares.add(ctx.table, task, torch.mm(chosen, gradient))
+        return None, None, None
+
+
+def _chosen(table: Tensor, rows: Tensor, like: Tensor) -> Tensor:
+    """Return 1 where a row of a table was looked up, and 0 elsewhere, (table's rows, tokens)."""
+    return (torch.arange(len(table), device=rows.device)[:, None] == rows).to(like.dtype)

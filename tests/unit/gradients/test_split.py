@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from palbert.build import trainer as build
 from palbert.gradients.methods import GRADIENTS
 from palbert.model import factors
+from palbert.model.encoder import Encoder
+from palbert.model.families import export, read_config
 from palbert.model.split import Shares
 from palbert.objectives import Term, smart
 from palbert.recipe.load import make_recipe
@@ -189,6 +194,49 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
     [batch] = trainer.feed(TASKS, dict.fromkeys(TASKS, 0))
     assert any(part.filling for part in batch.parts.values())
     assert_same(found, plain)
+
+
+@pytest.fixture
+def mpnet(tiny_encoder: Path, tmp_path: Path) -> Path:
+    """Make a small MPNet, whose layers share a trained bias of relative positions."""
+    folder = tmp_path / "mpnet"
+    folder.mkdir()
+    shutil.copy(tiny_encoder / "tokenizer.json", folder)
+    config = json.loads((tiny_encoder / "config.json").read_text("utf-8"))
+    config |= {"model_type": "mpnet", "max_position_embeddings": 130}  # two of them are of no use
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    torch.manual_seed(0)
+    encoder = Encoder(read_config(config, pooler=False, where="mpnet"))
+    assert encoder.relative is not None
+    torch.nn.init.normal_(encoder.relative.weight)
+    save_file(export(encoder), folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"training": {"accumulation": 2}},
+        {"encoder": {"recompute": True}},
+        {"objectives": [SMART], "tasks": {"quora": {"pair_input": "siamese", "head": "concat-difference"}}},
+    ],
+    ids=["plain", "accumulation", "recomputed layers", "smart and siamese pairs"],
+)
+def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, mpnet: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(smart.SMART, "noise", lambda self, words: self.sigma * torch.sin(1000 * words))
+    values["encoder"]["name"] = str(mpnet)
+    for key, section in changes.items():
+        if key == "tasks":
+            values["tasks"]["quora"] |= section["quora"]
+        else:
+            values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
+    split, trainer = run(values, split=True)
+    assert_same(split, run(values, split=False)[0])
+    assert float(split[0]["encoder.relative.weight"].abs().max()) > 1e-4
+    assert trainer.model.encoder.relative.weight in trainer.gradients._rows
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])

@@ -160,13 +160,11 @@ def _side_by_side(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterat
 def _run(owners: Sequence[Adapter], parts: Sequence[Part], batch: PackedBatch) -> tuple[Terms, slice, Sequences]:
     """Return what computes the terms of parts side by side, their tokens, and where their sequences lie in these."""
     tokens = slice(parts[0].tokens.start, parts[-1].tokens.stop)
-    starts = batch.starts[parts[0].slots.start : parts[-1].slots.stop + 1]
-    starts = starts - starts[0] if tokens.start else starts
-    sequences = Sequences(starts, tokens=tokens.stop - tokens.start, max_length=batch.max_length)
+    sequences = Sequences.of(batch, parts=parts)
     # Parts of one adapter after each other are one group.
     last = [place for place, (owner, after) in enumerate(zip_longest(owners, owners[1:])) if owner is not after]
     stops = [parts[place].tokens.stop - tokens.start for place in last]
-    ends = torch.stack([starts[parts[place].slots.stop - parts[0].slots.start] for place in last])
+    ends = torch.stack([sequences.starts[parts[place].slots.stop - parts[0].slots.start] for place in last])
     groups = Groups([stop - start for start, stop in pairwise((0, *stops))], ends)
     return owners[0].together([owners[place] for place in last], groups), tokens, sequences
 
