@@ -326,9 +326,12 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
+@pytest.mark.parametrize("family", ["bert", "mpnet"])
 def test_captured_steps_on_cuda_have_the_update_of_separate_passes(
-    values: dict[str, Any], run: Any, precision: str
+    values: dict[str, Any], run: Any, mpnet: Path, family: str, precision: str
 ) -> None:
+    if family == "mpnet":
+        values["encoder"]["name"] = str(mpnet)
     values["run"] |= {"device": "cuda", "precision": precision}
     settings: dict[str, Any] = {"plan": [TASKS] * 4, "same": True}  # computed, captured, and replayed twice
     (split, trainer), (separate, _) = run(values, split=True, **settings), run(values, split=False, **settings)
