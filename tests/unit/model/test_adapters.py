@@ -192,7 +192,7 @@ def test_dropout_waits_for_the_sum_unless_an_adapter_reads_a_blocks_output(name:
 
 
 @pytest.mark.parametrize("with_adapter", ["bc", "abc"])
-@pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
+@pytest.mark.parametrize("name", ["pal", "low-rank", "lora", "houlsby"])
 def test_grouped_products_are_those_of_the_slices(
     name: str, with_adapter: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +206,7 @@ def test_grouped_products_are_those_of_the_slices(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("name", ["pal", "low-rank", "lora"])
+@pytest.mark.parametrize("name", ["pal", "low-rank", "lora", "houlsby"])
 def test_grouped_products_in_half_precision_are_those_of_the_slices(
     name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

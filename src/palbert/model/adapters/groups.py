@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 STEP = 8
 """Products in half precision are quick where widths are multiples of this."""
@@ -31,42 +31,46 @@ class Groups:
         """Return the width to fill a weight up to; the CPU takes any."""
         return width if self.ends.device.type == "cpu" else width + -width % STEP
 
-    def product(self, values: Tensor, weights: Tensor) -> Tensor:
-        """Return x Wᵀ with each group's own W.
+    def product(self, values: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
+        """Return x Wᵀ with each group's own W, or x Wᵀ + b.
 
         Args:
             values: (tokens, columns).
             weights: (groups, rows, columns).
+            biases: (groups, rows).
 
         Returns:
             (tokens, rows).
         """
         values = values.to(weights.dtype)
         if len(self.sizes) == 1:
-            return F.linear(values, weights.flatten(0, 1))
+            return F.linear(values, weights.flatten(0, 1), None if biases is None else biases[0])
+        each = [None] * len(self.sizes) if biases is None else biases.unbind()
         if _has_kernel(values, weights):
-            return F.grouped_mm(values, weights.transpose(1, 2), offs=self.ends)
-        pieces = zip(torch.split(values, self.sizes), weights.unbind(), strict=True)
-        return torch.cat([F.linear(piece, weight) for piece, weight in pieces])
+            found = F.grouped_mm(values, weights.transpose(1, 2), offs=self.ends)
+            repeated = [bias.expand(size, -1) for size, bias in zip(self.sizes, each, strict=True) if bias is not None]
+            return found + torch.cat(repeated) if repeated else found
+        pieces = zip(torch.split(values, self.sizes), weights.unbind(), each, strict=True)
+        return torch.cat([F.linear(piece, weight, bias) for piece, weight, bias in pieces])
 
 
-def stack(modules: Sequence[nn.Module], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
+def stack(groups: Sequence[Iterable[Tensor]], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
     """Put the weights of all groups and layers side by side, in the format of products, filled up with zeros.
 
     Once a pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
 
     Args:
-        modules: Each group's layers; all their parameters are weights of one shape.
+        groups: Each group's weights, one for each layer, all of one shape.
         shape: Taken as the shape of a weight.
         filled: What zeros fill it up to.
 
     Returns:
         (layers, groups, *filled).
     """
-    weights = [weight for layer in zip(*(each.parameters() for each in modules), strict=True) for weight in layer]
+    weights = [weight for layer in zip(*groups, strict=True) for weight in layer]
     device = weights[0].device.type
     half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weights[0].dtype
-    stacked = torch.stack(weights).view(-1, len(modules), *shape).to(half)
+    stacked = torch.stack(weights).view(-1, len(groups), *shape).to(half)
     fill = [end for old, new in zip(reversed(shape), reversed(filled), strict=True) for end in (0, new - old)]
     return F.pad(stacked, fill) if any(fill) else stacked
 

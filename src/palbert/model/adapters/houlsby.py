@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palbert.model.adapters.branches import Adapter
+from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.groups import Groups, stack
 
 
 class Houlsby(Adapter):
@@ -21,18 +24,18 @@ class Houlsby(Adapter):
 
     def __init__(self, hidden_size: int, *, layers: int, size: int = 64) -> None:
         super().__init__()
+        self.hidden_size, self.size = hidden_size, size
         self.attention = nn.ModuleList(_Bottleneck(hidden_size, size) for _ in range(layers))
         self.feed_forward = nn.ModuleList(_Bottleneck(hidden_size, size) for _ in range(layers))
 
-    def after_attention(self, layer: int, output: Tensor) -> Tensor:
-        """Return the first bottleneck's term, (tokens, hidden)."""
-        term: Tensor = self.attention[layer](output)
-        return term
+    @property
+    def shape(self) -> Hashable:
+        """Widths and layers: adapters that have these in common are computed together."""
+        return type(self), self.hidden_size, self.size, len(self.attention)
 
-    def after_feed_forward(self, layer: int, output: Tensor) -> Tensor:
-        """Return the second bottleneck's term, (tokens, hidden)."""
-        term: Tensor = self.feed_forward[layer](output)
-        return term
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> Houlsbys:
+        """Compute several at once."""
+        return Houlsbys([adapter for adapter in adapters if isinstance(adapter, Houlsby)], groups)
 
 
 class _Bottleneck(nn.Module):
@@ -43,6 +46,39 @@ class _Bottleneck(nn.Module):
         nn.init.zeros_(self.up.weight)
         nn.init.zeros_(self.up.bias)
 
-    def forward(self, values: Tensor) -> Tensor:
-        term: Tensor = self.up(F.gelu(self.down(values)))
-        return term
+
+class Houlsbys(Terms):
+    """The adapters of one pass, one for each group of tokens; zeros fill their widths up to an aligned one."""
+
+    def __init__(self, adapters: Sequence[Houlsby], groups: Groups) -> None:
+        hidden, size = adapters[0].hidden_size, adapters[0].size
+        self.attention = _Bottlenecks([each.attention for each in adapters], hidden, size, groups)
+        self.feed_forward = _Bottlenecks([each.feed_forward for each in adapters], hidden, size, groups)
+
+    def after_attention(self, layer: int, output: Tensor) -> Tensor:
+        """Return the first bottleneck's term, (tokens, hidden)."""
+        return self.attention(layer, output)
+
+    def after_feed_forward(self, layer: int, output: Tensor) -> Tensor:
+        """Return the second bottleneck's term, (tokens, hidden)."""
+        return self.feed_forward(layer, output)
+
+
+class _Bottlenecks:
+    """Those of one place, in all layers."""
+
+    def __init__(self, blocks: Sequence[nn.ModuleList], hidden: int, size: int, groups: Groups) -> None:
+        def stacked(name: str, shape: Sequence[int], filled: Sequence[int]) -> Sequence[Tensor]:
+            weights = [[block.get_parameter(name) for block in each] for each in blocks]
+            return stack(weights, shape, filled).unbind()
+
+        even = groups.aligned(size)
+        self.groups = groups
+        self.down = stacked("down.weight", (size, hidden), (even, hidden))
+        self.down_bias = stacked("down.bias", (size,), (even,))
+        self.up = stacked("up.weight", (hidden, size), (hidden, even))
+        self.up_bias = stacked("up.bias", (hidden,), (hidden,))
+
+    def __call__(self, layer: int, values: Tensor) -> Tensor:
+        narrow = self.groups.product(values, self.down[layer], self.down_bias[layer])
+        return self.groups.product(F.gelu(narrow), self.up[layer], self.up_bias[layer])

@@ -47,8 +47,10 @@ class LowRanks(Terms):
         hidden, size, layers = adapters[0].hidden_size, adapters[0].size, adapters[0].layers
         even = groups.aligned(size)
         self.groups = groups
-        self.down = for_layers(stack([each.down for each in adapters], (size, hidden), (even, hidden)), layers)
-        self.up = for_layers(stack([each.up for each in adapters], (hidden, size), (hidden, even)), layers)
+        self.down = for_layers(
+            stack([each.down.parameters() for each in adapters], (size, hidden), (even, hidden)), layers
+        )
+        self.up = for_layers(stack([each.up.parameters() for each in adapters], (hidden, size), (hidden, even)), layers)
 
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return V_D · V_E · h, (tokens, hidden)."""

@@ -80,10 +80,14 @@ class PALs(Terms):
         even_size, even_width = groups.aligned(size), groups.aligned(width)
         self.groups, self.heads, self.scale, self.dropout = groups, heads, width**-0.5, first.rate
         # One for each layer, (groups, rows, columns).
-        down = stack([pal.down for pal in pals], (size, hidden), (even_size, hidden))
-        up = stack([pal.up for pal in pals], (hidden, heads, width), (hidden, heads, even_width)).flatten(3)
+        down = stack([pal.down.parameters() for pal in pals], (size, hidden), (even_size, hidden))
+        up = stack([pal.up.parameters() for pal in pals], (hidden, heads, width), (hidden, heads, even_width)).flatten(
+            3
+        )
         own = stack(
-            [pal.query_key_values for pal in pals], (3 * heads, width, size), (3 * heads, even_width, even_size)
+            [pal.query_key_values.parameters() for pal in pals],
+            (3 * heads, width, size),
+            (3 * heads, even_width, even_size),
         )
         self.down, self.up = for_layers(down, layers), for_layers(up, layers)
         self.query_key_values = own.flatten(2, 3).unbind()
