@@ -23,9 +23,8 @@ import transformers
 from measuring import machine_facts, write
 from sentence_transformers import SentenceTransformer
 
-from palbert.build import Machine, build_inference, build_model
+from palbert.build import Machine, build_inference, build_model, settle
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.int8 import quantise
 from palbert.model.pretrained import load_encoder, resolve_encoder
 from palbert.recipe.load import SAMPLES_FOLDER, make_recipe
 from palbert.runtime.precision import has_int8
@@ -48,12 +47,12 @@ def with_palbert(folder: Path, *, int8: bool) -> Embed:
     """Return palbert's way: sorted by length, packed, without padding."""
     task = make_recipe({"data": "samples", "encoder": str(folder), "tasks": {"sst": {"pooling": "mean"}}}).tasks["sst"]
     model = build_model({"sst": task}, load_encoder(folder))
-    if int8:
-        quantise(model.encoder)
+    machine = Machine(torch.device("cpu"), "int8" if int8 else "fp32")
+    settle(model, machine)
     model.heads["sst"] = torch.nn.Identity()  # the vectors themselves are the answer
     task = task.model_copy(update={"classes": tuple(map(str, range(model.encoder.config.hidden_size)))})
     tokenizer = TextTokenizer.from_folder(folder)
-    inference = build_inference(model, tokenizer=tokenizer, machine=Machine(torch.device("cpu"), "fp32"))
+    inference = build_inference(model, tokenizer=tokenizer, machine=machine)
     return lambda texts: inference.outputs(task, (tokenizer(texts),)).numpy()
 
 

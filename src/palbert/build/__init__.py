@@ -3,7 +3,7 @@
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
 from palbert.build.data import count_overlap, load_datasets, load_set
-from palbert.build.machine import Machine, build_inference
+from palbert.build.machine import Machine, build_inference, settle
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
 from palbert.build.teachers import teach, teachers_sha256
@@ -29,6 +29,7 @@ __all__ = [
     "make_objectives",
     "make_sampler",
     "open_checkpoint",
+    "settle",
     "teach",
     "teachers_sha256",
 ]

@@ -11,7 +11,6 @@ from palbert.build.model import build_model
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.model.encoder import Encoder, EncoderConfig
-from palbert.model.int8 import quantise
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.sections import AdapterSection, RelationSection
 from palbert.tasks.spec import Task
@@ -51,6 +50,4 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
     model = build_model(tasks, Encoder(config), **sections)  # type: ignore[arg-type]
     load_weights(folder, model)
-    if machine.precision == "int8":
-        quantise(model.encoder)
     return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)

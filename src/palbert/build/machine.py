@@ -9,7 +9,9 @@ import torch
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.evaluation.evaluator import Inference
+from palbert.model.int8 import quantise
 from palbert.model.multitask import MultiTaskModel
+from palbert.model.packed import can_pack, pack
 from palbert.recipe.schema import Recipe
 from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision, set_products
 
@@ -37,6 +39,15 @@ class Machine:
     def arithmetic(self) -> Any:
         """Return the context that forward passes run in."""
         return arithmetic(self.precision, self.device)
+
+
+def settle(model: MultiTaskModel, machine: Machine) -> MultiTaskModel:
+    """Bring a model that only answers from now on into the form that does so fastest; it cannot be trained any more."""
+    if machine.precision == "int8":
+        quantise(model.encoder)
+    elif machine.device.type == "cpu" and machine.precision == "fp32" and can_pack():
+        pack(model.encoder)
+    return model
 
 
 def build_inference(model: MultiTaskModel, *, tokenizer: TextTokenizer, machine: Machine) -> Inference:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.build.checkpoint import open_checkpoint, read_tasks
-from palbert.build.machine import Machine, build_inference
+from palbert.build.machine import Machine, build_inference, settle
 from palbert.data.dataset import Dataset, cache_folder
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import PalbertError, RecipeError, RunFolderError
@@ -90,7 +90,9 @@ class _Teacher:
         return outputs
 
     def _ask(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
-        self._opened = self._opened or open_checkpoint(self.folder, self.machine)
+        if self._opened is None:
+            self._opened = open_checkpoint(self.folder, self.machine)
+            settle(self._opened.model, self.machine)
         opened = self._opened
         tokens = dataset.tokens
         if opened.tokenizer.sha256 != self.tokenizer.sha256:

@@ -1,0 +1,66 @@
+"""Packed layers: the numbers of plain ones, with every activation and every part of a model."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from palbert.build import Machine, build_encoder, build_inference, build_model, load_set, settle
+from palbert.data.tokenizer import TextTokenizer
+from palbert.model.adapters import ADAPTERS
+from palbert.model.encoder import ACTIVATIONS, Encoder
+from palbert.model.packed import FUSED, PackedLinear, can_pack
+from palbert.recipe.load import make_recipe
+
+pytestmark = pytest.mark.skipif(not can_pack(), reason="needs an x86 CPU and torch with oneDNN")
+
+CPU = Machine(torch.device("cpu"), "fp32")
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 7, 300])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
+def test_a_packed_layer_and_its_activation_are_those_of_torch(activation: str | None, bias: bool, tokens: int) -> None:
+    torch.manual_seed(0)
+    layer, values = nn.Linear(24, 40, bias=bias), 3 * torch.randn(tokens, 24)
+    packed = PackedLinear(layer, FUSED[activation]) if activation else PackedLinear(layer)
+    with torch.inference_mode():
+        expected = layer(values) if activation is None else ACTIVATIONS[activation](layer(values))
+        torch.testing.assert_close(packed(values), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new"])
+@pytest.mark.parametrize("adapter", [None, *ADAPTERS])
+def test_a_settled_model_answers_as_before(
+    adapter: str | None, activation: str, tiny_recipe: dict[str, Any], tiny_encoder: Path, tokenizer: TextTokenizer
+) -> None:
+    recipe = make_recipe({**tiny_recipe, **({"adapters": {"name": adapter}} if adapter else {})})
+    torch.manual_seed(0)
+    trained = build_encoder(recipe, tiny_encoder)
+    encoder = Encoder(replace(trained.config, activation=activation))
+    encoder.load_state_dict(trained.state_dict())
+    model = build_model(recipe.tasks, encoder, adapters=recipe.adapters)
+    for parameter in model.adapters.parameters():
+        nn.init.normal_(parameter, std=0.1)  # new ones add nothing
+    answers = []
+    for form in (model, settle(copy.deepcopy(model), CPU)):
+        inference = build_inference(form, tokenizer=tokenizer, machine=CPU)
+        answers.append(
+            [inference.outputs(task, load_set(task, "dev", tokenizer).tokens) for task in recipe.tasks.values()]
+        )
+    assert any(isinstance(module, PackedLinear) for module in form.modules())
+    for before, after in zip(*answers, strict=True):
+        torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-4)
+
+
+def test_only_what_computes_in_fp32_on_the_cpu_is_packed(tiny_recipe: dict[str, Any], tiny_encoder: Path) -> None:
+    recipe = make_recipe(tiny_recipe)
+    model = build_model(recipe.tasks, build_encoder(recipe, tiny_encoder))
+    settle(model, Machine(torch.device("cpu"), "bf16"))
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
