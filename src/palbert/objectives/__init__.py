@@ -49,10 +49,21 @@ class Pass:
     """Outputs of the heads, (examples, outputs)."""
     again: Pass | None = None
     """What it made of the same texts with other dropout masks, for the tasks of terms that compare the two."""
+    averaged: Collection[str] = ()
+    """Tasks whose labels both answer: their loss is the mean."""
 
     @classmethod
-    def of(cls, model: MultiTaskModel, batch: PackedBatch, *, twice: Collection[str] = ()) -> Pass:
-        """Run the model over a batch; some parts run twice, in the same pass, under dropout masks of their own."""
+    def of(
+        cls, model: MultiTaskModel, batch: PackedBatch, *, twice: Collection[str] = (), averaged: Collection[str] = ()
+    ) -> Pass:
+        """Run the model over a batch.
+
+        Args:
+            model: The model under training.
+            batch: The batch.
+            twice: Parts that run twice, in the same pass, under dropout masks of their own.
+            averaged: Those of them whose labels are answered both times.
+        """
         wide = batch.twice(twice)
         vectors = model.vectors(wide)
         outputs = model.answers(wide, vectors)
@@ -63,7 +74,12 @@ class Pass:
             return {name: values[name_of(name)] for name in batch.parts if name_of(name) in values}
 
         second = cls(named(vectors, again), named(outputs, again))
-        return cls(named(vectors, str), named(outputs, str), again=second)
+        return cls(named(vectors, str), named(outputs, str), again=second, averaged=averaged)
+
+    def answers(self, task: str) -> list[Tensor]:
+        """Return the outputs that answer a task's labels: one, or one of each time."""
+        second = [self.again.outputs[task]] if self.again is not None and task in self.averaged else []
+        return [self.outputs[task], *second]
 
 
 class Term(nn.Module):
@@ -75,6 +91,8 @@ class Term(nn.Module):
 
     triplets: ClassVar[bool] = False
     """Whether the term is for sets of triplets; their parts have vectors, and neither outputs nor labels."""
+    averages: ClassVar[bool] = False
+    """Whether `clean.again` answers the labels too, and the loss is the mean of both."""
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term, check_positive
+from palbert.objectives.supervised import mean
 from palbert.tasks.choices import Target
 
 
@@ -39,10 +40,14 @@ class Distillation(Term):
         """Return what turns the loss on the labels into the weighted mean of both."""
         values = {}
         for name, part in batch.parts.items():
-            goal, outputs = self.goals[name], clean.outputs[name]
-            assert part.labels is not None and part.taught is not None, f"{name}: labels and teachers' answers"
-            soft = soft_loss(outputs, part.taught, target=goal.target, temperature=self.temperature)
-            values[name] = self.weight * (soft - goal.loss(outputs, part.labels))
+            goal, labels, taught = self.goals[name], part.labels, part.taught
+            assert labels is not None and taught is not None, f"{name}: labels and teachers' answers"
+            differences = [
+                soft_loss(outputs, taught, target=goal.target, temperature=self.temperature)
+                - goal.loss(outputs, labels)
+                for outputs in clean.answers(name)
+            ]
+            values[name] = self.weight * mean(differences)
         return values
 
 

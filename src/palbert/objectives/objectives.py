@@ -53,9 +53,11 @@ class Objectives(Objective):
 
         A set of triplets has no supervised loss, only what terms give for it.
         """
-        compared = {name for term in self.terms if term.compares and term.weight for name in term.goals}
-        clean = Pass.of(model, batch, twice=compared)
-        losses = self.supervised.of(batch, clean.outputs)
+        terms = [term for term in self.terms if term.weight]
+        compared = {name for term in terms if term.compares for name in term.goals}
+        averaged = {name for term in terms if term.averages for name in term.goals}
+        clean = Pass.of(model, batch, twice=compared, averaged=averaged)
+        losses = self.supervised.of(batch, {name: clean.answers(name) for name in clean.outputs})
         for term in self.terms:
             for task, value in term(model, batch, clean).items():
                 losses[task] = losses[task] + value if task in losses else value

@@ -23,6 +23,8 @@ class RDrop(Term):
     As in the paper, both are one pass over a batch that holds every row twice.
     """
 
+    averages = True
+
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__(goals, weight=weight)
 
@@ -45,13 +47,11 @@ class RDrop(Term):
             )
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return what turns one supervised loss into the mean of both, plus the distance between the passes."""
+        """Return the distance between the passes."""
         assert clean.again is not None
         values = {}
-        for task, part in batch.parts.items():
-            goal, first, second = self.goals[task], clean.outputs[task], clean.again.outputs[task]
-            assert part.labels is not None, f"{task}: a training batch has labels"
-            mean = (goal.loss(second, part.labels) - goal.loss(first, part.labels)) / 2
-            scale = self.weight if goal.target == "number" else self.weight / 2
-            values[task] = mean + scale * divergence(second, first, target=goal.target)
+        for task in batch.parts:
+            target, first, second = self.goals[task].target, clean.outputs[task], clean.again.outputs[task]
+            scale = self.weight if target == "number" else self.weight / 2
+            values[task] = scale * divergence(second, first, target=target)
         return values

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -51,15 +52,21 @@ class Supervised:
 
     def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return each task's mean loss, times the share of the step's rows that this batch holds."""
-        return self.of(batch, model(batch))
+        return self.of(batch, {task: [outputs] for task, outputs in model(batch).items()})
 
-    def of(self, batch: PackedBatch, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the same, given the model's outputs."""
+    def of(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
+        """Return the same, given the model's outputs: the mean where it answered more than once."""
         losses = {}
-        for task, answers in outputs.items():
+        for task, each in answers.items():
             part = batch.parts[task]
             assert part.labels is not None, f"{task}: a training batch has labels"
-            loss = self.losses[task](answers, part.labels)
-            check_loss("The loss", task, loss, known=batch.parts)
-            losses[task] = loss * part.share
+            found = [self.losses[task](outputs, part.labels) for outputs in each]
+            for loss in found:
+                check_loss("The loss", task, loss, known=batch.parts)
+            losses[task] = mean(found) * part.share
         return losses
+
+
+def mean(losses: Sequence[Tensor]) -> Tensor:
+    """Return the mean of losses; of one, itself."""
+    return losses[0] if len(losses) == 1 else torch.stack(list(losses)).mean()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from palbert.batch import again
 from palbert.errors import RecipeError
+from palbert.objectives.distillation import Distillation, soft_loss
 from palbert.objectives.divergence import divergence
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.rdrop import RDrop
@@ -43,6 +45,31 @@ def test_loss_is_the_mean_of_both_passes_and_their_weighted_distance(scene: Make
         scale = 0.7 if goal.target == "number" else 0.35  # half of KL in both directions
         assert apart > 0
         assert losses[task].item() == pytest.approx((mean + scale * apart).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("terms", [1, 2], ids=["one rdrop", "two rdrops"])
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_teachers_are_heard_in_both_passes(scene: MakeScene, weight: float, terms: int) -> None:
+    stage = scene(dropout=0.2)
+    plain = stage.batch()
+    outputs = stage.model(plain)
+    parts = {
+        task: replace(part, taught=torch.randn(len(outputs[task]), 2, outputs[task].shape[1]))
+        for task, part in plain.parts.items()
+    }
+    batch, goals = replace(plain, parts=parts), {task: replace(goal, taught=True) for task, goal in stage.goals.items()}
+    rdrops = [RDrop(goals, weight=0.7 / terms) for _ in range(terms)]
+    torch.manual_seed(3)
+    losses = Objectives(stage.supervised, [Distillation(goals, weight=weight), *rdrops])(stage.model, batch)
+    torch.manual_seed(3)
+    outputs = stage.model(batch.twice(batch.parts))
+    for task, goal in goals.items():
+        part, both = batch.parts[task], (outputs[task], outputs[again(task)])
+        hard = sum(goal.loss(each, part.labels) for each in both) / 2
+        soft = sum(soft_loss(each, part.taught, target=goal.target, temperature=1.0) for each in both) / 2
+        scale = 0.7 if goal.target == "number" else 0.35
+        expected = (1 - weight) * hard + weight * soft + scale * divergence(*both, target=goal.target)
+        assert losses[task].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_gradients_flow_through_both_passes(scene: MakeScene) -> None:
