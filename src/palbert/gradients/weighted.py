@@ -272,13 +272,15 @@ class Weighted:
                 log.warning("%s has no effect: no trained parameter is moved by two tasks.", type(self).__name__)
                 self._told = True
             return torch.ones(len(tasks))
+        # A task of weight 0 has no say: with its gradient of 0, MGDA and CAGrad would have nobody move.
+        counted = [place for place, task in enumerate(tasks) if self.weights[task]]
         lengths = matrix.diagonal().sqrt()
         cosines = matrix / lengths.outer(lengths)
-        self._cosines = {
-            f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(range(len(tasks)), 2)
-        }
+        self._cosines = {f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(counted, 2)}
+        weights = matrix.new_ones(len(tasks))
         # Of a run that diverges, the log tells which loss it was; solvers would only fail on its matrix.
-        weights = self.weighting(_unit(matrix)) if matrix.isfinite().all() else torch.ones(len(tasks))
+        if len(counted) > 1 and matrix.isfinite().all():
+            weights[counted] = self.weighting(_unit(matrix[counted][:, counted])).to(weights)
         return self.ranks.first(weights)  # the random orders of some are not those of other processes
 
 

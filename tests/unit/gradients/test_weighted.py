@@ -171,16 +171,31 @@ def test_a_step_of_one_task_is_that_of_the_sum(name: str, memory: str) -> None:
     assert method.observations() == {}
 
 
-def line(*gradients: Sequence[float], name: str = "pcgrad", **options: Any) -> tuple[Tensor, Weighted]:
+def line(
+    *gradients: Sequence[float], name: str = "pcgrad", weights: Sequence[float] = (), **options: Any
+) -> tuple[Tensor, Weighted]:
     """Return the update of one vector whose tasks have these gradients."""
     torch.manual_seed(0)
     vector = torch.zeros(len(gradients[0]), requires_grad=True)
     tasks = "abcdef"[: len(gradients)]
-    method = GRADIENTS[name](dict.fromkeys(tasks, 1.0), parameters=[vector], **options)
+    given = dict(zip(tasks, weights, strict=True)) if weights else dict.fromkeys(tasks, 1.0)
+    method = GRADIENTS[name](given, parameters=[vector], **options)
     method.backward({task: torch.tensor(gradient) @ vector for task, gradient in zip(tasks, gradients, strict=True)})
     method.combine()
     assert vector.grad is not None
     return vector.grad, method
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("name", sorted(AGGREGATORS))
+def test_a_task_of_weight_0_has_no_say(name: str, memory: str) -> None:
+    first, second, third = (1.0, 0.5, 0.0), (-0.5, 2.0, 1.0), (3.0, -7.0, 1.0)
+    found, method = line(first, third, second, name=name, memory=memory, weights=[1.0, 0.0, 1.0])
+    expected, _ = line(first, second, name=name, memory=memory)
+    torch.testing.assert_close(found, expected)
+    assert set(method.observations()) == {"a/c"}
+    alone, _ = line(first, third, name=name, memory=memory, weights=[1.0, 0.0])
+    torch.testing.assert_close(alone, torch.tensor(first))
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
