@@ -27,6 +27,7 @@ from palbert.gradients.weighted import Weighted
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
 from palbert.objectives.balance import BALANCES, Balance
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import OBJECTIVES, Objectives
@@ -114,6 +115,11 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
             raise RecipeError(
                 f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
             )
+    taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
+    if len(set(taught)) < len(taught):
+        raise RecipeError(
+            "objectives: two distillations of one task.", hint="A task has one, with all of its teachers."
+        )
     balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
     if not isinstance(balance, Balance):
         raise RecipeError(

@@ -153,11 +153,21 @@ def check_positive(name: str, value: float) -> None:
         raise RecipeError(f"Expected {name} above 0, found {value!r}.")
 
 
-def check_trained(name: str, model: MultiTaskModel) -> None:
-    """Refuse a model in which nothing before the heads is trained."""
-    before_heads = [module for role, module in model.roles() if role != "heads"]
-    if not any(parameter.requires_grad for module in before_heads for parameter in module.parameters()):
+def task_of(name: str) -> str:
+    """Return the task that a set belongs to: `quora` of `quora` and of `quora+snli`."""
+    return name.partition("+")[0]
+
+
+def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> None:
+    """Refuse sets of tasks for which nothing before the heads is trained."""
+
+    def learns(task: str) -> bool:
+        own = [model.adapters[model.adapter_of[task]]] if task in model.adapter_of else []
+        return any(parameter.requires_grad for module in (model.encoder, *own) for parameter in module.parameters())
+
+    idle = sorted({task_of(each) for each in sets if not learns(task_of(each))})
+    if idle:
         raise RecipeError(
-            f"objectives: {name} trains the encoder, and it is frozen.",
-            hint=f"Set encoder.frozen = false, or leave {name} out.",
+            f"objectives: {name} trains the encoder, and it is frozen; {', '.join(idle)} has no adapter that learns.",
+            hint=f"Set encoder.frozen = false, or leave {name} out, or say which tasks have it.",
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
+from palbert.objectives import Goal, Pass, Term, check_positive, check_trained, task_of
 
 
 class SimCSE(Term):
@@ -70,11 +70,12 @@ class SimCSE(Term):
                 "objectives: simcse compares two passes with different dropout, and the encoder has none.",
                 hint="Set encoder.dropout or the term's own dropout above 0, or leave simcse out.",
             )
-        check_trained("simcse", model)
+        check_trained("simcse", model, self.goals)
         device = next(model.parameters()).device
-        joint = [task for task, goal in self.goals.items() if goal.joint and self.projection]
-        self.layer_of = {task: number for number, task in enumerate(joint)}
-        self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in joint).to(device)
+        joint = [name for name, goal in self.goals.items() if goal.joint and self.projection]
+        owners = list(dict.fromkeys(task_of(name) for name in joint))  # all sets of a task share its layer
+        self.layer_of = {name: owners.index(task_of(name)) for name in joint}
+        self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in owners).to(device)
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return the weighted InfoNCE loss of each task."""

@@ -49,7 +49,7 @@ class SupervisedSimCSE(Term):
     def prepare(self, model: MultiTaskModel) -> None:
         """Refuse a model without a weight to train before the heads."""
         if self.weight > 0:
-            check_trained("supervised-simcse", model)
+            check_trained("supervised-simcse", model, self.goals)
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return the weighted loss of each set of triplets."""

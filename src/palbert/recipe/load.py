@@ -46,7 +46,8 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_file
         apply_override(values, override)
     recipe = make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
     for override in overrides:
-        own = [phase["name"] for phase in values.get("phases", ()) if _says(phase, override)]
+        phases = enumerate(values.get("phases", ()))
+        own = [phase.get("name") or f"phases.{number}" for number, phase in phases if _says(phase, override)]
         if own:
             log.warning("--set %s: a phase that says this itself keeps it: %s", override, ", ".join(own))
     return recipe

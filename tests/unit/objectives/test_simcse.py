@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from palbert.batch import again
 from palbert.build import check_names
@@ -154,6 +154,22 @@ def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> No
         SimCSE(frozen.goals).prepare(frozen.model)
     with pytest.raises(RecipeError, match="temperature"):
         SimCSE({}, temperature=0)
+
+
+def test_a_frozen_encoder_needs_adapters_of_the_terms_own_tasks(scene: MakeScene) -> None:
+    stage = scene(dropout=0.1)
+    stage.model.encoder.requires_grad_(False)
+    stage.model.adapters["one"], stage.model.adapter_of["classes"] = nn.Linear(2, 2), "one"
+    SimCSE(dict.fromkeys(("classes", "classes+more"), stage.goals["classes"])).prepare(stage.model)
+    with pytest.raises(RecipeError, match=r"it is frozen; binary-joint, .* has no adapter that learns"):
+        SimCSE(stage.goals).prepare(stage.model)
+
+
+def test_the_sets_of_a_task_of_joint_pairs_share_a_layer(scene: MakeScene) -> None:
+    stage = scene("binary-joint", dropout=0.1)
+    term = SimCSE(dict.fromkeys(("binary-joint", "binary-joint+more"), stage.goals["binary-joint"]))
+    term.prepare(stage.model)
+    assert len(term.layers) == 1 and set(term.layer_of.values()) == {0}
 
 
 def test_with_a_dropout_of_its_own_the_views_are_two_passes_with_that_rate(scene: MakeScene) -> None:

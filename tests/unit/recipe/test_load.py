@@ -288,7 +288,6 @@ def test_a_phase_that_says_what_is_set_is_named(tmp_path: Path, caplog: pytest.L
         name = "first"
         training = { epochs = 1 }
         [[phases]]
-        name = "second"
         optimizer = { learning_rate = 1e-4 }
         """,
         "utf-8",
@@ -297,7 +296,7 @@ def test_a_phase_that_says_what_is_set_is_named(tmp_path: Path, caplog: pytest.L
     assert [phase.training.epochs for phase in recipe.phases] == [1, 7]
     assert caplog.messages == [
         "--set training.epochs=7: a phase that says this itself keeps it: first",
-        "--set optimizer.learning_rate=1e-3: a phase that says this itself keeps it: second",
+        "--set optimizer.learning_rate=1e-3: a phase that says this itself keeps it: phases.1",
     ]
 
 

@@ -195,6 +195,11 @@ def test_adaptive_round_robin_goes_through_the_whole_largest_set_first(cycle: bo
     assert chosen.ends == (17688, 2 * 17688, 2 * 17688 + later)
 
 
+def test_an_extra_set_is_no_task_that_goes_first() -> None:
+    chosen = sampler(AdaptiveRoundRobin, rows={"sst": 10, "quora": 50, "quora+snli": 500}, steps=3)
+    assert chosen.epoch(1) == [("quora",)] * 3
+
+
 def test_adaptive_round_robin_of_one_epoch_is_the_largest_set_alone() -> None:
     assert sampler(AdaptiveRoundRobin, epochs=1, steps=3).epoch(1) == [("quora",)] * 3
 

@@ -115,6 +115,14 @@ def test_a_teacher_that_cannot_teach_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_two_distillations_of_one_task_are_refused(
+    tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path
+) -> None:
+    given = values(tiny_encoder, trained, objectives=["distillation", {"name": "distillation", "weight": 0.9}])
+    with pytest.raises(RecipeError, match="two distillations of one task"):
+        palbert.train(write_recipe(given), out=tmp_path / "run")
+
+
 def test_a_teacher_of_other_tasks_is_refused(
     tiny_encoder: Path, trained: Path, tmp_path: Path, write_recipe: Write
 ) -> None:

@@ -8,26 +8,27 @@ from palbert.training.samplers.sampler import Plan, Settings
 
 
 class AdaptiveRoundRobin(RoundRobin):
-    """In the first r epochs only the largest set, then round robin.
+    """In the first r epochs only the largest task, then round robin.
 
-    One pass of the first epochs ends with the largest set, so epochs may differ in length.
+    One pass of the first epochs ends with that task's own set, so epochs may differ in length; extra sets wait.
 
     Args:
         settings: The sets and the length of the run.
         cycle: Let a pass of round robin go on until the largest set ends.
-        rounds: r, how many epochs the largest set has to itself.
+        rounds: r, how many epochs the largest task has to itself.
     """
 
     def __init__(self, settings: Settings, *, cycle: bool = False, rounds: int = 1) -> None:
         super().__init__(settings, cycle=cycle)
         self.rounds = check_count("rounds", rounds)
-        self.largest = max(self.rows, key=lambda task: self.rows[task])
+        own = [name for name in self.rows if "+" not in name]  # quora+snli is an extra set of quora
+        self.largest = max(own or self.rows, key=lambda name: self.rows[name])
         self.first_steps = settings.steps or self.batches[self.largest]
 
     def length(self, epoch: int) -> int:
-        """Return the steps of an epoch: one pass of the largest set at first, unless the recipe says."""
+        """Return the steps of an epoch: one pass of the largest task at first, unless the recipe says."""
         return self.first_steps if epoch <= self.rounds else self.steps
 
     def epoch(self, epoch: int) -> Plan:
-        """Stay with the largest set, or go round the tasks."""
+        """Stay with the largest task, or go round the sets."""
         return [(self.largest,)] * self.length(epoch) if epoch <= self.rounds else super().epoch(epoch)
