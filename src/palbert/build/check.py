@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 
 import torch
@@ -59,6 +60,7 @@ def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     if recipe.factors and not takes_factors(sampler):
         names = ", ".join(recipe.factors)
         log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
+    _warn_of_clip(recipe)
     make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     if recipe.pretraining:
@@ -66,6 +68,20 @@ def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     _check_triplets(recipe, make_objectives(recipe).terms)
     make_gradients(recipe, parameters=[], ranks=ranks)
     make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
+
+
+def _warn_of_clip(recipe: Recipe) -> None:
+    """Say where a weight has no effect: gradients of one task that are all cut to one length have lost it."""
+    training = recipe.training
+    weighed = [f"tasks.{name}.weight" for name, task in recipe.tasks.items() if task.weight not in (0, 1)]
+    weighed += ["training.balance"] if training.balance.name != "fixed" else []
+    alone = training.sampler.name != "mixed" and ":" not in training.sampler.name and len(recipe.tasks) > 1
+    if weighed and alone and math.isfinite(training.clip):
+        log.warning(
+            "%s: where a step has one task, training.clip = %g takes this out again of every gradient that is longer; "
+            'set training.clip = inf, or training.sampler = "mixed".',
+            ", ".join(weighed), training.clip,
+        )  # fmt: skip
 
 
 def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
