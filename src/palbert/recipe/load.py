@@ -145,7 +145,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         value = _with_absolute_folders({key: value}, Path.cwd())[key]
     elif key == "encoder.name":
         value = _with_absolute_folders({"encoder": value}, Path.cwd())["encoder"]
-    elif key == "pretraining.text":
+    elif key == "pretraining.text" or key.endswith(".teachers"):
         files = value if isinstance(value, list) else [value]
         value = [str(Path.cwd() / _expand(file)) if isinstance(file, str) else file for file in files]
     *parents, last = key.strip().split(".")
@@ -169,15 +169,21 @@ def _says(values: Any, override: str) -> bool:
 
 
 def _with_absolute_folders(values: Mapping[str, Any], start: Path) -> dict[str, Any]:
-    """Make the data folder and the encoder's folder absolute: in a file, they start where the file is."""
+    """Make the data folder and the encoder's folder absolute.
+
+    In a file, they start where the file is; an encoder's that is not there, where the user is.
+    """
     values = dict(values)
     if isinstance(values.get("data"), str) and values["data"] not in ("samples", "hub"):
         values["data"] = str((start / _expand(values["data"])).resolve())
     encoder = values.get("encoder")
     name = encoder.get("name") if isinstance(encoder, dict) else encoder
-    if isinstance(name, str) and (start / Path(name).expanduser()).is_dir():
-        absolute = str((start / Path(name).expanduser()).resolve())
-        values["encoder"] = {**encoder, "name": absolute} if isinstance(encoder, dict) else absolute
+    if isinstance(name, str) and name not in ("", "minilm"):
+        for folder in (start / _expand(name), Path.cwd() / _expand(name)):
+            if folder.is_dir():
+                absolute = str(folder.resolve())
+                values["encoder"] = {**encoder, "name": absolute} if isinstance(encoder, dict) else absolute
+                break
     return values
 
 
@@ -254,7 +260,8 @@ def _expand(path: str) -> Path:
             f"'{path}': this environment variable is not set.",
             hint="Set it, or give the folder with --data DIR (reproduce) or --set data=DIR.",
         )
-    return Path(expanded).expanduser()
+    found = Path(expanded).expanduser()
+    return Path.cwd() / found if path.startswith("$") else found  # the shell's variables start where the shell is
 
 
 def _with_absolute_paths(recipe: Recipe, folder: Path) -> Recipe:

@@ -34,7 +34,7 @@ class Recipe(Value):
     data: str | None = None
     """A folder that file names are relative to, "samples" (inside the package) or "hub"."""
     overall: Literal["scaled-mean", "mean"] = "scaled-mean"
-    """Overall score: mean over tasks with correlations mapped to 0…1 by (r + 1) / 2, or the plain mean."""
+    """Overall score: the mean over tasks of metrics mapped to 0…1 (correlations by (r + 1) / 2), or of plain ones."""
     encoder: EncoderSection = EncoderSection()
     """The pretrained encoder that all tasks share."""
     adapters: AdapterChoice | None = None
@@ -84,7 +84,11 @@ class Recipe(Value):
 
     @model_validator(mode="after")
     def _check_phases(self) -> Recipe:
-        problems = []
+        problems = [
+            f"tasks.{name}.name: '{task.name}' is another name than the task's. Leave it out"
+            for name, task in self.tasks.items()
+            if task.name != name
+        ]
         for number, phase in enumerate(self.phases):
             place = f"phases.{number}"
             problems += [

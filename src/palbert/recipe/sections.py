@@ -70,7 +70,7 @@ class EncoderSection(Value):
     name: str = "minilm"
     """A local folder in the Hugging Face layout, a Hub id, or "minilm"."""
     frozen: bool = False
-    """Train the heads only."""
+    """Train everything but the encoder."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout on hidden states; the checkpoint's own unless given."""
     attention_dropout: float | None = Field(default=None, ge=0, lt=1)
@@ -121,7 +121,7 @@ class OptimizerSection(Value):
     learning_rate: float = Field(default=3e-5, gt=0)
     """Peak rate of the encoder, and of all that has no rate of its own."""
     head_learning_rate: float | None = Field(default=None, gt=0)
-    """Peak rate of the heads."""
+    """Peak rate of the heads, of the relational layer, and of what objectives and balance train."""
     adapter_learning_rate: float | None = Field(default=None, gt=0)
     """Peak rate of adapters."""
     layer_decay: float = Field(default=1.0, gt=0, le=1)

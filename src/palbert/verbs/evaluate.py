@@ -58,7 +58,8 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
     recipe = load_recipe(folder.recipe)
     machine = Machine.for_recipe(recipe)
     opened = open_checkpoint(chosen, machine)
-    datasets = load_datasets(recipe, split, opened.tokenizer)
+    loaded = load_datasets(recipe, split, opened.tokenizer)
+    datasets = {name: dataset for name, dataset in loaded.items() if name in recipe.tasks}  # train has extra sets too
     if not datasets:
         raise DataError(f"{folder.path}: its recipe names no {split} files.", hint="Name them, or take another split.")
     if any(dataset.labels is None for dataset in datasets.values()):

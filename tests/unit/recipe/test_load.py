@@ -214,6 +214,51 @@ def test_relative_files_start_at_the_data_folder(own_data: Path, monkeypatch: py
     assert recipe.tasks["own"].dev[0].path == str(own_data / "dev.csv")
 
 
+def test_what_a_variable_of_the_shell_says_starts_where_the_user_is(
+    own_data: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_data.parent)
+    monkeypatch.setenv("MY_DATA", own_data.name)
+    monkeypatch.setenv("MY_ENCODER", str(tiny_encoder))
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "$MY_DATA/dev.csv"}
+    recipe = make_recipe({"data": "$MY_DATA", "encoder": "$MY_ENCODER", "tasks": {"own": own}}, folder=Path("/"))
+    assert (recipe.tasks["own"].train[0].path, recipe.tasks["own"].dev[0].path) == (
+        str(own_data / "train.csv"),
+        str(own_data / "dev.csv"),
+    )
+    assert recipe.encoder.name == str(tiny_encoder)
+
+
+def test_an_encoders_folder_is_looked_for_beside_the_recipe_and_where_the_user_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, beside = tmp_path / "here", tmp_path / "beside"
+    for folder in (here / "one", here / "both", beside / "both", here / "minilm"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    found = {
+        name: make_recipe({"data": "samples", "tasks": ["sst"], "encoder": name}, folder=beside).encoder.name
+        for name in ("one", "both", "minilm", "bert-base-uncased")
+    }
+    assert found == {
+        "one": str(here / "one"),
+        "both": str(beside / "both"),
+        **{n: n for n in ("minilm", "bert-base-uncased")},
+    }
+
+
+def test_teachers_that_are_set_by_hand_start_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, 'data = "samples"\n[tasks.sst]\nteachers = "runs/one"\n')
+    monkeypatch.chdir("/")
+    assert load_recipe(path).tasks["sst"].teachers == (str(tmp_path / "runs/one"),)
+    assert load_recipe(path, overrides=["tasks.sst.teachers=runs/two"]).tasks["sst"].teachers == ("/runs/two",)
+
+
+def test_a_task_has_one_name() -> None:
+    with pytest.raises(RecipeError, match=r"tasks\.sst\.name: 'other' is another name than the task's. Leave it out"):
+        make_recipe({"data": "samples", "tasks": {"sst": {"name": "other"}}})
+
+
 def test_an_unset_variable_in_a_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_DATA", raising=False)
     with pytest.raises(RecipeError, match=r"'\$MY_DATA'.*not set"):

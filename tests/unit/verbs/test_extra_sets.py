@@ -105,6 +105,7 @@ def test_a_run_draws_every_set_by_its_factor_and_reports_on_each(
     hashed = load_recipe(run / "recipe.toml").provenance
     assert hashed is not None and {str(nli), str(reviews)} <= set(hashed.data_sha256)
     assert palbert.load(run).predict("sst", ["good"])
+    assert set(palbert.evaluate(run, split="train").summary["tasks"]) == {"sst", "quora"}
 
 
 @pytest.mark.parametrize("method", ["sum", "pcgrad", {"name": "pcgrad", "memory": "recompute"}])
