@@ -23,7 +23,7 @@ def reproduce(
     ] = None,
     encoder: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--encoder", help="A folder, a Hub id or minilm. [bert-base-uncased]"),
+        typer.Option("--encoder", help="A folder, a Hub id or minilm. [the table's own]"),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of each row: 0, 1, …")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time, as processes of their own.")] = 1,
@@ -84,7 +84,7 @@ def results(
         Optional[list[Path]],  # noqa: UP045
         typer.Argument(help="Folders with results of palbert reproduce. [recipes/results]"),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("docs/results.md"),
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("results.md"),
 ) -> None:
     """Write a page of all tables and claims from what has been reproduced.
 

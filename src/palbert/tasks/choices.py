@@ -29,7 +29,7 @@ def one_of(*names: str) -> AfterValidator:
 
 
 class Component(BaseModel):
-    """A named part with its options: `"annealed"`, or `{name = "annealed", end = 0.2}`."""
+    """A named part with its options: `"annealed"`, or `{name = "annealed", decay = 0.5}`."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 

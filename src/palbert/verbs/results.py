@@ -32,7 +32,7 @@ What three reports measured, what palbert measures with their settings, and what
 """
 
 
-def results(folders: Sequence[str | Path], *, out: str | Path = "docs/results.md") -> Path:
+def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") -> Path:
     """Write a page of all known tables and claims with the results below some folders; return its path."""
     tables = [load_table(path) for _, path in known_tables()]
     claims_file = find_claims()
