@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.recipe.explain import explain
 from palbert.recipe.load import apply_override, make_recipe, read_toml
 from palbert.recipe.schema import Recipe
 from palbert.tasks.catalog import SAMPLES
@@ -112,7 +113,13 @@ class Table:
         given += [f"encoder.name={encoder}"] if encoder else []
         for override in (*given, *overrides):
             apply_override(values, override)
-        return make_recipe(values, folder=self.path.parent, name=f"{self.path}: rows.{row}")
+        place = f"{self.path}: rows.{row}"
+        recipe = make_recipe(values, folder=self.path.parent, name=place)
+        for key in self.spec.rows[row].reported:
+            task = key.partition(".")[0]
+            if key != "overall" and task not in recipe.tasks:
+                raise RecipeError(f"{place}.reported: unknown task '{task}'. {did_you_mean(task, recipe.tasks)}")
+        return recipe
 
     def _row(self, row: str, place: str) -> Row:
         if row not in self.spec.rows:
@@ -132,8 +139,7 @@ def load_table(source: str | Path) -> Table:
     try:
         spec = TableSpec.model_validate(read_toml(path))
     except ValidationError as error:
-        lines = [f"{path}: {'.'.join(map(str, found['loc']))}: {found['msg']}." for found in error.errors()]
-        raise RecipeError("\n".join(lines)) from None
+        raise RecipeError(explain(error, str(path), TableSpec)) from None
     return Table(name=f"{path.resolve().parent.name}/{path.stem}", path=path, spec=spec)
 
 

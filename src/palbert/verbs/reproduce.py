@@ -151,6 +151,8 @@ def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done:
                 jobs.append(Job(table, row, recipe, out / table.name / row, (fingerprint(recipe), seed)))
             except PalbertError as error:
                 done.failures[f"{table.name}:{row}, seed {seed}"] = str(error)
+                if seed == seeds.start:
+                    log.error("%s:%s cannot be run: %s", table.name, row, error)
     return jobs
 
 

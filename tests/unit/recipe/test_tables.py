@@ -123,6 +123,11 @@ def test_a_smoke_row_is_short_and_keeps_its_methods(folder: Path) -> None:
         ('title = "T"\n[rows.a]\nlabel = "a"\nsettings.trainign.epochs = 1\n', r"rows\.a: trainign: unknown key"),
         ('title = "T"\nrecipe = "none.toml"\n[rows.a]\nlabel = "a"\n', r"recipe: no such file: .*none\.toml"),
         ('title = "T"\n[rows.a]\nreported = { sst = "high" }\n', r"(?s)rows\.a\.label: .*rows\.a\.reported\.sst: "),
+        ('title = "T"\n[rows.a]\nlabel = "a"\nlik = "b"\n', r"rows\.a\.lik: unknown key\. .*Did you mean 'like'"),
+        (
+            'title = "T"\n[rows.a]\nlabel = "a"\nreported = { "qora.f1" = 0.5 }\n',
+            r"rows\.a\.reported: unknown task 'qora'",
+        ),
         ("title = \n", "not valid TOML"),
     ],
 )
