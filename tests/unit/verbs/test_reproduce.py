@@ -143,6 +143,7 @@ def test_a_row_that_fails_is_told_at_the_end_and_the_others_go_on(folder: Path, 
     result = cli("reproduce", "mine/one", "--out", "out")
     assert result.code == 1
     assert "mine/one:broken, seed 0: " in result.err and "no such file" in result.err
+    assert result.err.index("mine/one:broken cannot be run") < result.err.index("rows")  # of the first run's data
     assert "mine/one:far, seed 0: " in result.err and "Lower optimizer.learning_rate" in result.err
     assert "mine/one:plain" not in result.err.partition("error: ")[2]
     assert (folder / "out/mine/one/frozen/seed-0.json").is_file()
