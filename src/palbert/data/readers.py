@@ -138,6 +138,9 @@ def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: i
     header = next(rows, (0, []))[1]
     if not any(name.strip() for name in header):
         raise DataError(f"{file}, line 1: expected a header with column names, found none.")
+    for name in header:
+        if name.strip() and header.count(name) > 1:
+            raise DataError(f"{file}, line 1: two columns are named '{name}'.", hint="Rename one of them.")
     width, taken, lines = len(header), [], []
     started = False
     for number, row in rows:
@@ -159,8 +162,7 @@ def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: i
 
 def _chunk(file: Path, header: list[str], rows: list[Any], lines: list[int]) -> Chunk:
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
-    named = dict(zip(reversed(header), reversed(columns), strict=True))  # the first of equal names wins
-    return Chunk(str(file), dict(reversed(named.items())), lines)
+    return Chunk(str(file), dict(zip(header, columns, strict=True)), lines)
 
 
 def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:

@@ -50,8 +50,10 @@ def test_the_courses_test_files_have_an_odd_header(tmp_path: Path) -> None:
     assert read(path) == {"0": ["0", "1"], "": ["8", "9"], "id": ["x1", "x2"], "sentence": ["first", "second"]}
 
 
-def test_of_two_columns_of_one_name_the_first_is_taken(tmp_path: Path) -> None:
-    assert read(file(tmp_path, "a.csv", "a,b,a\n1,2,3\n")) == {"a": ["1"], "b": ["2"]}
+def test_two_columns_of_one_name_are_refused_unless_they_have_none(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.csv, line 1: two columns are named 'a'\."):
+        read(file(tmp_path, "a.csv", "a,b,a\n1,2,3\n"))
+    assert set(read(file(tmp_path, "b.csv", ",b,\n1,2,3\n"))) == {"", "b"}
 
 
 def test_a_tsv_has_no_quoting(tmp_path: Path) -> None:
