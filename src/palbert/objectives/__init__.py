@@ -12,7 +12,7 @@ from palbert.batch import PackedBatch, again
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.tasks.choices import Target
-from palbert.tasks.spec import Task
+from palbert.tasks.spec import Task, task_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -151,11 +151,6 @@ def check_positive(name: str, value: float) -> None:
     """Refuse an option that is no number above 0."""
     if not isinstance(value, int | float) or not value > 0:
         raise RecipeError(f"Expected {name} above 0, found {value!r}.")
-
-
-def task_of(name: str) -> str:
-    """Return the task that a set belongs to: `quora` of `quora` and of `quora+snli`."""
-    return name.partition("+")[0]
 
 
 def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive, check_trained, task_of
+from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
+from palbert.tasks.spec import task_of
 
 
 class SimCSE(Term):

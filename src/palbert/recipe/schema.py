@@ -83,7 +83,7 @@ class Recipe(Value):
         return {**values, "phases": phases}
 
     @model_validator(mode="after")
-    def _check_phases(self) -> Recipe:
+    def _check_contradictions(self) -> Recipe:
         problems = [
             f"tasks.{name}.name: '{task.name}' is another name than the task's. Leave it out"
             for name, task in self.tasks.items()

@@ -39,6 +39,11 @@ TRIPLETS: dict[str, Any] = {
 SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
 
 
+def task_of(name: str) -> str:
+    """Return the task that a set belongs to: `quora` of `quora` and of `quora+snli`."""
+    return name.partition("+")[0]
+
+
 class Task(Value):
     """One question put to the model."""
 

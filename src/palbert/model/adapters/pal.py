@@ -81,15 +81,13 @@ class PALs(Terms):
         self.groups, self.heads, self.scale, self.dropout = groups, heads, width**-0.5, first.rate
         # One for each layer, (groups, rows, columns).
         down = stack([pal.down.parameters() for pal in pals], (size, hidden), (even_size, hidden))
-        up = stack([pal.up.parameters() for pal in pals], (hidden, heads, width), (hidden, heads, even_width)).flatten(
-            3
-        )
+        up = stack([pal.up.parameters() for pal in pals], (hidden, heads, width), (hidden, heads, even_width))
         own = stack(
             [pal.query_key_values.parameters() for pal in pals],
             (3 * heads, width, size),
             (3 * heads, even_width, even_size),
         )
-        self.down, self.up = for_layers(down, layers), for_layers(up, layers)
+        self.down, self.up = for_layers(down, layers), for_layers(up.flatten(3), layers)
         self.query_key_values = own.flatten(2, 3).unbind()
 
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from palbert.tasks.spec import task_of
 from palbert.training.options import check_count
 from palbert.training.samplers.round_robin import RoundRobin
 from palbert.training.samplers.sampler import Plan, Settings
@@ -21,8 +22,7 @@ class AdaptiveRoundRobin(RoundRobin):
     def __init__(self, settings: Settings, *, cycle: bool = False, rounds: int = 1) -> None:
         super().__init__(settings, cycle=cycle)
         self.rounds = check_count("rounds", rounds)
-        own = [name for name in self.rows if "+" not in name]  # quora+snli is an extra set of quora
-        self.largest = max(own or self.rows, key=lambda name: self.rows[name])
+        self.largest = max(map(task_of, self.rows), key=lambda task: self.rows[task])
         self.first_steps = settings.steps or self.batches[self.largest]
 
     def length(self, epoch: int) -> int:
