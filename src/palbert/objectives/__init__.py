@@ -164,5 +164,5 @@ def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> No
     if idle:
         raise RecipeError(
             f"objectives: {name} trains the encoder, and it is frozen; {', '.join(idle)} has no adapter that learns.",
-            hint=f"Set encoder.frozen = false, or leave {name} out, or say which tasks have it.",
+            hint=f"Train the encoder (encoder.frozen, training.trains), leave {name} out, or say which tasks have it.",
         )

@@ -258,7 +258,7 @@ def _expand(path: str) -> Path:
     if "$" in expanded and not Path(expanded).exists():
         raise RecipeError(
             f"'{path}': this environment variable is not set.",
-            hint="Set it, or give the folder with --data DIR (reproduce) or --set data=DIR.",
+            hint="Set it, or give the folder: --set data=DIR, --set encoder=DIR (reproduce: --data, --encoder).",
         )
     found = Path(expanded).expanduser()
     return Path.cwd() / found if path.startswith("$") else found  # the shell's variables start where the shell is
