@@ -123,6 +123,11 @@ def percent_tick(value: float, _position: float = 0.0) -> str:
     return percent(value, 0)
 
 
+def score_tick(value: float, _position: float = 0.0) -> str:
+    """Write a score on an axis, without the zero before the point."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
 def count_tick(value: float, _position: float = 0.0) -> str:
     """Write a count on an axis."""
     return f"{value:,.0f}"

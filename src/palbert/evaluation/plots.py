@@ -27,6 +27,7 @@ from palbert.evaluation.marks import (
     number_steps,
     percent_tick,
     sampled_rows,
+    score_tick,
     stroke,
     whole_ticks,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "loss_curves",
     "residuals",
     "score_curves",
+    "seed_scores",
     "similarity_scatter",
     "task_counts",
 ]
@@ -133,6 +135,35 @@ def score_curves(
             axes.plot([epochs[best]], [overall[best]], "o", markersize=10, fillstyle="none", color=INK)
         epoch_axis(axes, epochs)
         legend(picture.figure, axes)
+    return picture.svg
+
+
+def seed_scores(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """Draw what every seed of some rows scored, and their means: a panel for each metric, all of one height in points.
+
+    Args:
+        scores: One value a seed, by metric and row; every metric has the same rows.
+    """
+    rows = list(next(iter(scores.values())))
+    ends = {metric: (min(map(min, own.values())), max(map(max, own.values()))) for metric, own in scores.items()}
+    half = max(0.01, *(0.6 * (high - low) for low, high in ends.values()))
+    label = f"{', '.join(scores)} of {', '.join(rows)}: every seed, and their mean"
+    with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
+        panels = picture.figure.subplots(1, len(scores), squeeze=False)[0]
+        for axes, (metric, values) in zip(panels, scores.items(), strict=True):
+            for place, row in enumerate(rows):
+                color, _ = stroke(place)
+                mean = float(np.mean(values[row]))
+                axes.plot(
+                    [place - 0.3, place + 0.3], [mean, mean], color=color, linewidth=2.6, label=plain(row, length=40)
+                )
+                axes.plot([place] * len(values[row]), values[row], "o", color=color, markersize=4.5, alpha=0.6)
+            middle = sum(ends[metric]) / 2
+            axes.set(title=plain(metric), xlim=(-0.6, len(rows) - 0.4), ylim=(middle - half, middle + half))
+            axes.set_xticks([])
+            axes.tick_params(axis="y", labelsize=8.5)
+            axes.yaxis.set_major_formatter(score_tick)
+        legend(picture.figure, panels[0])
     return picture.svg
 
 

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from palbert.errors import MissingExtraError
-from palbert.evaluation.plots import confusion_matrix, label_distribution, loss_curves, residuals, similarity_scatter
+from palbert.evaluation.plots import (
+    confusion_matrix,
+    label_distribution,
+    loss_curves,
+    residuals,
+    seed_scores,
+    similarity_scatter,
+)
 from palbert.evaluation.svg import require_matplotlib
-from palbert.evaluation.table import Result
+from palbert.evaluation.table import Result, score
 
 
 def curve_plots(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, str]:
@@ -24,6 +31,19 @@ def curve_plots(results: Sequence[Result], tasks: Sequence[str]) -> dict[str, st
         if losses and _can_draw():
             drawn[f"loss-{task}"] = loss_curves({label: (points[0], points[1]) for label, points in losses.items()})
     return drawn
+
+
+def score_plot(rows: Sequence[Sequence[Result]], metrics: Sequence[str]) -> dict[str, str]:
+    """Draw the scores of several rows, every seed of each; nothing where a row lacks one of the metrics."""
+    found = {
+        metric: {
+            str(row[0]["label"]): [value for each in row if (value := score(each, metric)) is not None] for row in rows
+        }
+        for metric in metrics
+    }
+    if not all(values for row in found.values() for values in row.values()) or not _can_draw():
+        return {}
+    return {"scores": seed_scores(found)}
 
 
 def label_plot(result: Result, task: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev, variance
 
+import numpy as np
+
 # Student's t, two-sided 95 %, for 1 to 30 degrees of freedom.
 T_975 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -34,10 +36,20 @@ class Gap:
     """None where a side has one seed only, and nothing is known of its spread."""
     high: float | None
 
+    def excludes(self, value: float) -> bool:
+        """Whether a value lies outside of the interval; never where there is none."""
+        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+
 
 def spread(values: Sequence[float]) -> Spread:
     """Return mean and standard deviation over seeds."""
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None, tuple(values))
+
+
+def _student(freedom: float) -> float:
+    """Return t for any freedom: along lines in 1 / freedom, which lie a little above it; no interval is too narrow."""
+    inverse = 1 / np.arange(len(T_975), 0, -1)
+    return float(np.interp(1 / freedom, inverse, T_975[::-1]))
 
 
 def gap(first: Sequence[float], second: Sequence[float]) -> Gap:
@@ -50,7 +62,5 @@ def gap(first: Sequence[float], second: Sequence[float]) -> Gap:
     if squared == 0:
         return Gap(difference, difference, difference)
     freedom = squared**2 / sum(part**2 / own for part, own in parts)
-    # Rounded down, so the interval is rather too wide; but 5.9999999 is 6.
-    whole = int(freedom + 1e-6)
-    half = T_975[min(max(whole, 1), len(T_975)) - 1] * math.sqrt(squared)
+    half = _student(freedom) * math.sqrt(squared)
     return Gap(difference, difference - half, difference + half)

@@ -8,7 +8,10 @@ from typing import Literal
 
 from palbert.evaluation.seeds import Gap, gap
 
-Word = Literal["holds", "does not hold", "undecided", "one seed", "not run"]
+Word = Literal["holds", "does not hold", "no difference", "undecided", "one seed", "not run"]
+
+SMALL = 0.01
+"""Differences within this are none to speak of: less than what reports call an improvement."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,13 @@ def judge(first: Sequence[float], second: Sequence[float], *, least: float, most
         return Verdict("one seed", found, seeds)
     if least <= found.low and found.high <= most:
         return Verdict("holds", found, seeds)
-    outside = found.high < least or found.low > most
-    return Verdict("does not hold" if outside else "undecided", found, seeds)
+    if found.high < least or found.low > most:
+        return Verdict("does not hold", found, seeds)
+    none = found.low >= -SMALL and found.high <= SMALL
+    return Verdict("no difference" if none else "undecided", found, seeds)
 
 
 def together(words: Sequence[Word]) -> Word:
     """Return the verdict on several differences that all have to hold: the worst of them."""
-    order: tuple[Word, ...] = ("does not hold", "not run", "one seed", "undecided", "holds")
+    order: tuple[Word, ...] = ("does not hold", "not run", "one seed", "undecided", "no difference", "holds")
     return min(words, key=order.index)

@@ -47,6 +47,17 @@ class Curves(Value):
     """The rows in one plot, as `table:row`."""
 
 
+class Scores(Value):
+    """Scores of some rows side by side, every seed of each: a panel for each metric."""
+
+    text: str = Field(min_length=1)
+    """What they show."""
+    metrics: tuple[str, ...] = Field(min_length=1)
+    """`overall`, tasks, or other metrics of theirs: `quora.f1`."""
+    rows: tuple[str, ...] = Field(min_length=1)
+    """The rows, as `table:row`."""
+
+
 class Answers(Value):
     """What a row answers: confusion matrices, labels given and predicted, numbers and their residuals."""
 
@@ -87,6 +98,8 @@ class Claims(Value):
     """The claims by name, in order."""
     curves: dict[str, Curves] = Field(default_factory=dict)
     """Plots of training losses, by the name of their files."""
+    scores: dict[str, Scores] = Field(default_factory=dict)
+    """Plots of scores, by the name of their files."""
     labels: dict[str, Labels] = Field(default_factory=dict)
     """Plots of labels, by the name of their files."""
     answers: dict[str, Answers] = Field(default_factory=dict)
@@ -102,6 +115,7 @@ class Claims(Value):
         return {
             **{f"claims.{name}": (claim.row, *claim.than) for name, claim in self.claims.items()},
             **{f"curves.{name}": curves.rows for name, curves in self.curves.items()},
+            **{f"scores.{name}": scores.rows for name, scores in self.scores.items()},
             **{f"labels.{name}": (labels.row,) for name, labels in self.labels.items()},
             **{f"answers.{name}": (answers.row,) for name, answers in self.answers.items()},
             **{f"transfer.{name}": (each.shared, *each.alone.values()) for name, each in self.transfer.items()},

@@ -13,11 +13,16 @@ Found = TypeVar("Found")
 
 
 class Recorder:
-    """Record graphs that share their memory, since they are never replayed at the same time."""
+    """Record graphs that share their memory, since they are never replayed at the same time.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        device: Where they run.
+        stream: Where they are recorded; one of its own by default. cuBLAS keeps a workspace for every stream.
+    """
+
+    def __init__(self, device: torch.device, stream: torch.cuda.Stream | None = None) -> None:
         self.device = device
-        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.stream = stream or torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
         self._generator = torch.cuda.default_generators[self.stream.device.index]
         self._random_state = self._generator

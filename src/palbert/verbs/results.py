@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, RecipeError
-from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot
+from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot, score_plot
 from palbert.evaluation.svg import standalone
 from palbert.evaluation.table import Result, markdown, summarise
 from palbert.recipe.claims import Claims, find_claims, load_claims
@@ -116,13 +116,16 @@ def _other_tables(tables: Sequence[Table], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:
-    """Draw the plots whose rows were run into images/ beside the page; the first seed stands for its row."""
+    """Draw the plots whose rows were run into images/ beside the page; all but scores are those of the first seed."""
     first = {row: results[0] for row, results in rows.items()}
     prefix = "results-" + re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")
     drawn: list[tuple[str, str, dict[str, str]]] = []
     for name, curves in claims.curves.items():
         if all(row in first for row in curves.rows):
             drawn.append((name, curves.text, curve_plots([first[row] for row in curves.rows], curves.tasks)))
+    for name, scores in claims.scores.items():
+        if all(row in rows for row in scores.rows):
+            drawn.append((name, scores.text, score_plot([rows[row] for row in scores.rows], scores.metrics)))
     for name, labels in claims.labels.items():
         if labels.row in first:
             drawn.append((name, labels.text, label_plot(first[labels.row], labels.task)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from palbert.evaluation.seeds import Gap, gap, spread
 from palbert.evaluation.table import Result, score
-from palbert.evaluation.verdicts import Verdict, judge, together
+from palbert.evaluation.verdicts import SMALL, Verdict, judge, together
 from palbert.recipe.claims import Claim, Transfer
 
 Rows = Mapping[str, Sequence[Result]]
@@ -18,24 +18,31 @@ Reported = Mapping[str, Mapping[str, float]]
 
 RULE = (
     "A difference is a row's mean over seeds minus another's, with Welch's 95 % interval. A claim holds where the "
-    "whole interval lies in its range, does not hold where none of it does, and is undecided between. "
-    "One seed tells no spread."
+    "whole interval lies in its range and does not hold where none of it does. Between, there is no difference to "
+    f"speak of where the whole interval is within {SMALL:g} of 0, and otherwise the claim is undecided. One seed tells "
+    "no spread. Whether the reported difference lies in the interval is another question, and said too."
 )
 HEAD_OF_TRANSFER = ("| task | alone | shared | shared minus alone | |", "|---|---|---|---|---|")
 SAYS = {
     "holds": "It holds",
     "does not hold": "It does not hold",
+    "no difference": "No difference to speak of",
     "undecided": "Undecided",
     "one seed": "One seed, no verdict",
 }
 
 
 def overview_text(found: Mapping[str, Rows]) -> list[str]:
-    """Write what there is for every setting, with its highest mean over seeds; nothing without results."""
+    """Write what there is for every setting, with its highest mean over seeds; nothing without results.
+
+    Only rows with as many seeds as any are compared: the luckiest of many single runs is no best model.
+    """
     lines = ["| encoder and data | runs | highest overall | of |", "|---|---|---|---|"]
     for setting, rows in found.items():
         runs = {(result["fingerprint"], result["seed"]) for results in rows.values() for result in results}
         scores = {row: values for row in rows if (values := _scores(rows, row, "overall"))}
+        most = max(map(len, scores.values()), default=0)
+        scores = {row: values for row, values in scores.items() if len(values) == most}
         best = max(scores, key=lambda row: spread(scores[row]).mean, default=None)
         shown = f"{_spread(scores[best])} ({_plural(len(scores[best]))}) | `{best}`" if best else "– | –"
         lines.append(f"| [{_cell(setting)}](#{_anchor(setting)}) | {len(runs)} | {shown} |")
@@ -55,8 +62,13 @@ def claims_text(claims: Mapping[str, Claim], rows: Rows, reported: Reported) -> 
     if not run:
         return []
     lines = ["### What the reports say, and what is found here", "", RULE, ""]
-    lines += ["| claim | whose | found here |", "|---|---|---|"]
-    lines += [f"| {_cell(claims[name].text)} | {_cell(claims[name].report)} | **{words[name]}** |" for name in run]
+    lines += ["| claim | whose | reported | found here | |", "|---|---|---|---|---|"]
+    for name in run:
+        claim = claims[name]
+        differences = [_reported(claim, other, reported) for other in claim.than]
+        theirs = "; ".join(f"{each:+.3f}" for each in differences if each is not None) or "–"
+        ours = "; ".join(shown(verdict.gap) for verdict in judged[name])
+        lines.append(f"| {_cell(claim.text)} | {_cell(claim.report)} | {theirs} | {ours} | **{words[name]}** |")
     for name in run:
         lines += ["", _paragraph(claims[name], judged[name], SAYS[words[name]], reported)]
     others = [claims[name].text for name in claims if name not in run]
@@ -66,11 +78,11 @@ def claims_text(claims: Mapping[str, Claim], rows: Rows, reported: Reported) -> 
 
 def _paragraph(claim: Claim, verdicts: Sequence[Verdict], word: str, reported: Reported) -> str:
     """Say of a claim whether it holds, by how much, with how many seeds, and what the report has."""
-    found = [
-        f"{shown(verdict.gap)} against `{other}` ({_seeds(verdict)}{_reported(claim, other, reported)})"
-        for other, verdict in zip(claim.than, verdicts, strict=True)
-        if verdict.gap
-    ]
+    found = []
+    for other, verdict in zip(claim.than, verdicts, strict=True):
+        if verdict.gap:
+            beside = _beside(verdict.gap, _reported(claim, other, reported))
+            found.append(f"{shown(verdict.gap)} against `{other}` ({_seeds(verdict)}{beside})")
     measured = f"{claim.metric} of `{claim.row}` is {'; '.join(found)}"
     return f"**{claim.text}** {word}: {measured}. It would have to be {_range(claim)}. {claim.remark}".rstrip()
 
@@ -139,9 +151,16 @@ def _plural(seeds: int) -> str:
     return f"{seeds} seed{'s' * (seeds > 1)}"
 
 
-def _reported(claim: Claim, other: str, reported: Reported) -> str:
+def _reported(claim: Claim, other: str, reported: Reported) -> float | None:
     first, second = reported[claim.row].get(claim.metric), reported[other].get(claim.metric)
-    return f"; reported {first - second:+.3f}" if first is not None and second is not None else ""
+    return first - second if first is not None and second is not None else None
+
+
+def _beside(found: Gap, reported: float | None) -> str:
+    """Name the reported difference, and say where it lies outside of the interval."""
+    if reported is None:
+        return ""
+    return f"; reported {reported:+.3f}" + (", which lies outside" if found.excludes(reported) else "")
 
 
 def _cell(text: str) -> str:

@@ -28,6 +28,9 @@ PLOTS = {
         {"sst/sts": (STEPS, GENERATOR.uniform(-1, 1, 60)), "a/b": ([1, 2], [np.nan, np.nan])}
     ),
     "scores": lambda: plots.score_curves([0, 1, 2], {"sst": [0.2, np.nan, 0.5]}, overall=[0.2, 0.4, 0.3]),
+    "seeds": lambda: plots.seed_scores(
+        {"sst": {"with": [0.5, 0.52], "without": [0.51]}, "overall": {"with": [0.7, 0.71], "without": [0.69]}}
+    ),
     "counts": lambda: plots.task_counts([1, 2], {"sst": [9, 5]}, {"sst": [8, 6], "sts": [1, 2]}),
     "one epoch": lambda: plots.task_counts([1], {"sst": [9]}, {"sst": [8]}),
     "classes": lambda: plots.label_distribution(

@@ -33,6 +33,14 @@ def test_an_interval_is_never_narrower_than_welchs() -> None:
         expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
         assert found.low is not None and found.high is not None
         assert found.low <= expected.low + 1e-3 and found.high >= expected.high - 1e-3
+        # Nor much wider: at most a fifth, where there are between one and two degrees of freedom.
+        assert found.high - found.low <= 1.2 * (expected.high - expected.low)
+
+
+def test_an_interval_excludes_what_lies_outside_and_nothing_where_there_is_none() -> None:
+    found = gap([0.5, 0.52], [0.4, 0.42])
+    assert found.excludes(0.5) and found.excludes(-0.5) and not found.excludes(0.1)
+    assert not gap([0.5], [0.4, 0.42]).excludes(9.0)
 
 
 def test_a_gap_changes_its_sign_with_its_sides() -> None:
@@ -58,6 +66,7 @@ def test_runs_that_agree_exactly_differ_by_exactly_that() -> None:
         ([0.9, 0.9, 0.91], [0.5, 0.51, 0.5], "holds"),
         ([0.5, 0.51, 0.5], [0.9, 0.9, 0.91], "does not hold"),
         ([0.5, 0.9, 0.1], [0.5, 0.2, 0.6], "undecided"),
+        ([0.501, 0.499, 0.5], [0.5, 0.501, 0.499], "no difference"),
         ([0.9], [0.5, 0.5], "one seed"),
         ([], [0.5, 0.5], "not run"),
     ],

@@ -215,7 +215,7 @@ def test_the_page_computes_verdicts_and_tells_encoders_apart(folder: Path, cli: 
     first, second, missing = sorted((folder / "page.md").read_text("utf-8").split("\n## ")[1:])[::-1]
     assert missing.startswith("Not run yet") and "mine/two" in missing
     assert first.startswith("tiny-bert") and second.startswith("bge-large")
-    assert "+0.400 (" in second and "| All weights are better. |  | **holds** |" in second
+    assert "+0.400 (" in second and re.search(r"\| All weights are better. \|  \| .* \| \*\*holds", second)
     assert "**All weights are better.** It holds: overall of `mine/one:plain` is +0.400 (" in second
     assert "2 seeds)" in second
     assert "bge-large has seen quora pairs in its own training" in second and "has seen" not in first
@@ -326,6 +326,14 @@ rows = ["mine/one:plain", "mine/one:frozen"]
 text = "A row that was not run"
 tasks = ["sst"]
 rows = ["mine/two:same"]
+[scores.both]
+text = "Scores of two rows"
+metrics = ["sst", "overall"]
+rows = ["mine/one:plain", "mine/one:frozen"]
+[scores.unknown]
+text = "Scores of a metric that no row has"
+metrics = ["cola"]
+rows = ["mine/one:plain"]
 [labels.sst]
 text = "Labels of sst"
 row = "mine/one:plain"
@@ -340,9 +348,10 @@ row = "mine/one:plain"
         patch.setitem(sys.modules, "matplotlib", None)  # the runs' own reports need no plots
         palbert.reproduce(["mine/one"], out="out", overrides=["training.log_every=1", "training.sampler=round-robin"])
     page = palbert.results(["out"], out="docs/page.md").read_text("utf-8")
-    assert "### Two rows" in page and "### Answers of a row" in page and "### A row that was not run" not in page
+    assert "### Two rows" in page and "### Answers of a row" in page and "### Scores of two rows" in page
+    assert "### A row that was not run" not in page and "### Scores of a metric" not in page
     named = re.findall(r"\]\((images/[^)]+\.svg)\)", page)
-    assert len(named) == 3 + 1 + 2 * 2 + 2
+    assert len(named) == 3 + 1 + 1 + 2 * 2 + 2
     for name in named:
         root = ElementTree.parse(folder / "docs" / name).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

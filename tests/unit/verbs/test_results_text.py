@@ -34,10 +34,10 @@ def test_a_claim_is_told_with_difference_interval_seeds_and_what_was_reported() 
     }
     reported = {"a/b:a": {"sst": 0.6}, "a/b:b": {"sst": 0.5}, "a/b:c": {}}
     [text] = claims_text({"first": claim, "second": other}, rows, reported)
-    assert "| A beats B. | X | **holds** |" in text and "C beats B. |" not in text
+    assert "| A beats B. | X | +0.100 | +0.030 (+0.007 … +0.053) | **holds** |" in text and "C beats B. |" not in text
     assert (
         "**A beats B.** It holds: sst of `a/b:a` is +0.030 (+0.007 … +0.053) against `a/b:b` "
-        "(3 seeds; reported +0.100). It would have to be at least +0. So." in text
+        "(3 seeds; reported +0.100, which lies outside). It would have to be at least +0. So." in text
     )
     assert "Not run with this encoder and data: C beats B." in text
     assert claims_text({"second": other}, rows, reported) == []
@@ -74,7 +74,7 @@ def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
     rows = {
         "a/b:one": [run(0, "x", 0.70), run(1, "x", 0.80)],
         "a/c:same": [run(0, "x", 0.70)],  # a run of both tables
-        "a/c:other": [run(0, "y", 0.74)],
+        "a/c:other": [run(0, "y", 0.76)],  # higher, but of one seed
     }
     alone = {"a/b:sst": [{**run(0, "z", 0.9), "tasks": {"sst": {}}}]}  # one task has no overall
     [text] = overview_text({"v1.5, data Mine": rows, "other": alone})
