@@ -114,14 +114,8 @@ def reproduce(
     planned.sort(key=lambda job: job.recipe.seed)  # every row once before one is run again: a stop leaves some of all
     if not planned:
         raise RecipeError(next(iter(done.failures.values())))
-    finished = _finished(out)
     _refuse_others(planned)
-    remaining: dict[Key, list[Job]] = {}
-    for job in planned:
-        if job.key in finished:
-            _write_result(job, finished[job.key])
-        else:
-            remaining.setdefault(job.key, []).append(job)
+    remaining = _remaining(planned, _finished(out))
     log.info("%d runs, %d to do", len({job.key for job in planned}), len(remaining))
     done.tables = [_write_table(table, out) for table in loaded]
     runner = _one_after_the_other if jobs == 1 else _side_by_side(jobs)
@@ -154,6 +148,17 @@ def _plan(table: Table, out: Path, seeds: range, settings: dict[str, Any], done:
                 if seed == seeds.start:
                     log.error("%s:%s cannot be run: %s", table.name, row, error)
     return jobs
+
+
+def _remaining(planned: Sequence[Job], finished: Mapping[Key, Result]) -> dict[Key, list[Job]]:
+    """Return the jobs that are left, by the run that they share; write the results of those whose run is finished."""
+    remaining: dict[Key, list[Job]] = {}
+    for job in planned:
+        if job.key in finished:
+            _write_result(job, finished[job.key])
+        else:
+            remaining.setdefault(job.key, []).append(job)
+    return remaining
 
 
 def _finished(out: Path) -> dict[Key, Result]:
