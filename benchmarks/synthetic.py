@@ -163,8 +163,7 @@ class Steps:
         draws = dict.fromkeys(trainer.sampler.rows, 0)
         for sets in self.plan:
             self.batches.append(trainer.feed(sets, draws))
-            for name in sets:
-                draws[name] += 1
+            trainer.feed.count(sets, draws)
         trainer.model.train()
 
     def step(self, number: int) -> None:

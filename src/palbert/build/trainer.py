@@ -82,9 +82,10 @@ def takes_factors(sampler: Component) -> bool:
 
 def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
     """Give a sampler the factors of extra sets, under those that it names itself."""
-    if not factors or not takes_factors(sampler):
+    own = sampler.options.get("factors", {})
+    if not factors or not takes_factors(sampler) or not isinstance(own, Mapping):  # the sampler says what it wants
         return sampler
-    return sampler.model_copy(update={"factors": {**factors, **sampler.options.get("factors", {})}})
+    return sampler.model_copy(update={"factors": {**factors, **own}})
 
 
 def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) -> Objectives:

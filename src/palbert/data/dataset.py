@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +26,7 @@ from palbert.tasks.spec import Task
 
 Split = Literal["train", "dev", "test"]
 
-FORMAT = 1  # of the cache; another number makes every entry new
+FORMAT = 2  # of the cache; another number makes every entry new
 log = logging.getLogger(__name__)
 
 
@@ -70,14 +71,19 @@ def load_dataset(task: Task, split: Split, tokenizer: TextTokenizer, *, cache: P
     sources: tuple[Source, ...] = getattr(task, split)
     files = {str(file): sha256(file) for source in sources for file in resolve_files(source.path)}
     folder = (cache or cache_folder()) / _key(task, split, list(files.values()), tokenizer)
-    if not os.path.isfile(folder / "dataset.json"):  # False, not an error, where nobody may look
-        rows = _read(task, split)
-        tokens = _tokenize(rows.texts, tokenizer, f"{task.name} {split}")
+    if os.path.isfile(folder / "dataset.json"):  # False, not an error, where nobody may look
         try:
-            _save(folder, rows, tokens)
-        except (RunFolderError, OSError) as error:  # a cache is a convenience
-            log.warning("The token cache cannot be written: %s", error)
-            return _from_rows(task.name, split, rows, tokens, files)
+            return _load(folder, task.name, split, files)
+        except (OSError, ValueError) as error:  # somebody has taken parts away, or a disk was full
+            log.warning("The token cache is made anew: %s", error)
+            shutil.rmtree(folder, ignore_errors=True)
+    rows = _read(task, split)
+    tokens = _tokenize(rows.texts, tokenizer, f"{task.name} {split}")
+    try:
+        _save(folder, rows, tokens)
+    except (RunFolderError, OSError) as error:  # a cache is a convenience
+        log.warning("The token cache cannot be written: %s", error)
+        return _from_rows(task.name, split, rows, tokens, files)
     return _load(folder, task.name, split, files)
 
 
@@ -136,7 +142,7 @@ def _read_chunk(
 ) -> None:
     columns = [chunk.column(name) for name in source.text or task.text]
     raw_labels = chunk.column(source.label or task.label) if reader else [""] * len(chunk)
-    raw_ids = chunk.columns.get(task.id)
+    raw_ids = chunk.column(task.id) if task.id in chunk.columns else None
     for index, line in enumerate(chunk.lines):
         texts = [(column[index] or "").strip() for column in columns]
         raw = raw_labels[index]
@@ -206,20 +212,20 @@ def _save(folder: Path, rows: _Rows, tokens: tuple[Ragged, ...]) -> None:
             ids.save(temporary, f"tokens{index}")
         if rows.labels is not None:
             np.save(temporary / "labels.npy", rows.labels)
-        facts = {"columns": len(rows.texts), "dropped": rows.dropped, "unmapped": rows.unmapped}
+        facts = {"columns": len(rows.texts), "labelled": rows.labels is not None}
+        facts |= {"dropped": rows.dropped, "unmapped": rows.unmapped}
         (temporary / "dataset.json").write_text(json.dumps(facts))
 
 
 def _load(folder: Path, task: str, split: str, files: dict[str, str]) -> Dataset:
     facts = json.loads((folder / "dataset.json").read_text())
-    labels = folder / "labels.npy"
     return Dataset(
         task=task,
         split=split,
         ids=Texts(Ragged.load(folder, "ids")),
         texts=tuple(Texts(Ragged.load(folder, f"text{i}")) for i in range(facts["columns"])),
         tokens=tuple(Ragged.load(folder, f"tokens{i}") for i in range(facts["columns"])),
-        labels=np.load(labels) if labels.is_file() else None,
+        labels=np.load(folder / "labels.npy") if facts["labelled"] else None,
         dropped=facts["dropped"],
         unmapped=facts["unmapped"],
         files=files,

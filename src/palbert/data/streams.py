@@ -1,4 +1,4 @@
-"""Streams: the endless, reshuffled order of one data set's rows, as a pure function of the batch number."""
+"""Streams: the endless, reshuffled order of one data set's rows, as a pure function of the place in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 class Stream:
     """Batches of row numbers that go through the whole set, again and again, in a new order each time.
 
-    Batch k depends on nothing but k and the seed, so a run resumes at any batch.
+    A batch depends on nothing but the place where it begins and the seed, so a run resumes at any place.
     """
 
     def __init__(self, name: str, *, rows: int, batch_size: int, seed: int) -> None:
@@ -26,8 +26,8 @@ class Stream:
         generator = np.random.default_rng([self.seed, zlib.crc32(self.name.encode()), turn])
         return generator.permutation(self.rows)
 
-    def batch(self, number: int) -> NDArray[np.int64]:
-        """Return the rows of a batch, counted from 0."""
-        places = np.arange(number * self.batch_size, (number + 1) * self.batch_size)
+    def batch(self, start: int) -> NDArray[np.int64]:
+        """Return the rows of the batch that begins after so many others."""
+        places = np.arange(start, start + self.batch_size)
         turns, places = np.divmod(places, self.rows)
         return np.concatenate([self._order(int(turn))[places[turns == turn]] for turn in np.unique(turns)])

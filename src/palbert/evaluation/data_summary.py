@@ -77,14 +77,14 @@ class _TaskData:
     plots: list[Plot]
 
 
-def render_data_report(title: str, summaries: Sequence[SplitSummary], *, notes: Sequence[str] = ()) -> str:
+def render_data_report(title: str, summaries: Sequence[SplitSummary]) -> str:
     """Render what was found in the data as one HTML page that loads nothing from outside."""
     names = list(dict.fromkeys(summary.task for summary in summaries))
     tasks = [
         _task_data(name, f"task-{index}", [summary for summary in summaries if summary.task == name])
         for index, name in enumerate(names)
     ]
-    return render("data.html.j2", title=title, summaries=summaries, tasks=tasks, notes=notes)
+    return render("data.html.j2", title=title, summaries=summaries, tasks=tasks)
 
 
 def _task_data(name: str, anchor: str, splits: list[SplitSummary]) -> _TaskData:
@@ -100,7 +100,6 @@ def _task_data(name: str, anchor: str, splits: list[SplitSummary]) -> _TaskData:
                 plots.length_histogram,
                 split.lengths,
                 max_length=split.max_length,
-                truncated=split.truncated,
                 name=f"{name} ({split.split})",
             )
     return _TaskData(name, anchor, splits, drawn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -125,7 +126,7 @@ def percent_tick(value: float, _position: float = 0.0) -> str:
 
 def score_tick(value: float, _position: float = 0.0) -> str:
     """Write a score on an axis, without the zero before the point."""
-    return f"{value:.3f}".replace("0.", ".", 1)
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.3f}")
 
 
 def count_tick(value: float, _position: float = 0.0) -> str:

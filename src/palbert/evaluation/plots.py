@@ -258,19 +258,16 @@ def residuals(gold: Values, predicted: Values, *, name: str = "") -> str:
     return picture.svg
 
 
-def length_histogram(
-    lengths: Values, *, max_length: int, truncated: int | None = None, name: str = "", small: bool = False
-) -> str:
+def length_histogram(lengths: Values, *, max_length: int, name: str = "", small: bool = False) -> str:
     """Draw token lengths before truncation, with the longest length the encoder reads.
 
     Args:
         lengths: Tokens of every input of the encoder.
         max_length: Where inputs are cut.
-        truncated: How many inputs are cut; by default those longer than `max_length`.
         name: What the inputs belong to, for the picture's description.
         small: Draw it to stand with two others in a row.
     """
-    cut = int(np.count_nonzero(lengths > max_length)) if truncated is None else truncated
+    cut = int(np.count_nonzero(lengths > max_length))
     right = int(max(np.quantile(lengths, 0.995), max_length)) + 1
     width = right // 32 + 1
     edges = np.arange(0, right + 2 * width, width) + 0.5  # between whole lengths

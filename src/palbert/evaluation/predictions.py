@@ -10,7 +10,7 @@ import numpy as np
 
 from palbert.errors import DataError
 from palbert.evaluation.results import TaskResult
-from palbert.runtime.files import write_text
+from palbert.runtime.files import CSVWriter, write_text
 
 
 def write_predictions(folder: Path, result: TaskResult) -> Path:
@@ -19,7 +19,7 @@ def write_predictions(folder: Path, result: TaskResult) -> Path:
     texts = ["text"] if len(result.texts[0]) == 1 else ["text1", "text2"]
     probabilities = [f"p({name})" for name in result.classes]
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = CSVWriter(buffer)
     writer.writerow(["id", "gold", "prediction", *probabilities, *texts])
     for index, (row, text) in enumerate(zip(result.ids, result.texts, strict=True)):
         shares = [] if result.probabilities is None else result.probabilities[index]

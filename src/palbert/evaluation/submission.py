@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from palbert.runtime.files import write_text
+from palbert.runtime.files import CSVWriter, write_text
 from palbert.tasks.catalog import COURSE_ANSWERS
 from palbert.tasks.spec import Task
 
@@ -34,7 +33,7 @@ class TaskAnswers:
 
     def _plain(self) -> str:
         buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
+        writer = CSVWriter(buffer)
         writer.writerow(["id", "prediction"])
         for row, answer in zip(self.ids, self.answers, strict=True):
             writer.writerow([row, answer if isinstance(answer, str) else f"{answer:.6g}"])

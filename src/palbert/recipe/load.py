@@ -134,8 +134,8 @@ def _plain(value: Any) -> Any:
 
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Apply one `a.b.c=value`, where value is TOML, or text if it is not."""
-    key, separator, text = override.partition("=")
-    if not separator or not key.strip():
+    key, separator, text = (part.strip() for part in override.partition("="))
+    if not separator or not key:
         raise RecipeError(f"--set {override}: expected key=value, such as training.epochs=5.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -148,11 +148,13 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     elif key == "pretraining.text" or key.endswith(".teachers"):
         files = value if isinstance(value, list) else [value]
         value = [str(Path.cwd() / _expand(file)) if isinstance(file, str) else file for file in files]
-    *parents, last = key.strip().split(".")
+    *parents, last = key.split(".")
     place = values
     for parent in parents:
         if isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
             place[parent] = {"name": place[parent]}
+        elif parent in ("tasks", "extra") and isinstance(place.get(parent), list):  # and ["sst"] for {sst = {}}
+            place[parent] = {str(name): {} for name in place[parent]}
         place = place.setdefault(parent, {})
         if not isinstance(place, dict):
             raise RecipeError(f"--set {override}: '{parent}' is not a table.")

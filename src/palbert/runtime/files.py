@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import hashlib
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
 
@@ -23,6 +25,26 @@ def sha256(*paths: Path) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+class CSVWriter:
+    """Write rows as CSV with one line break a row; csv's own writer leaves a carriage return in a field unquoted then.
+
+    Args:
+        stream: A text file opened with `newline=""`, or a buffer.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._writer = csv.writer(self, lineterminator="\r\n")  # what is in the terminator is quoted
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        """Write one row."""
+        self._writer.writerow(row)
+
+    def write(self, line: str) -> None:
+        """Take a finished line from csv's writer."""
+        self._stream.write(line.removesuffix("\r\n") + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -13,27 +15,27 @@ Found = TypeVar("Found")
 
 
 class Recorder:
-    """Record graphs that share their memory, since they are never replayed at the same time.
+    """Record graphs that share their memory, since they are never replayed at the same time."""
 
-    Args:
-        device: Where they run.
-        stream: Where they are recorded; one of its own by default. cuBLAS keeps a workspace for every stream.
-    """
-
-    def __init__(self, device: torch.device, stream: torch.cuda.Stream | None = None) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.stream = stream or torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
         self._generator = torch.cuda.default_generators[self.stream.device.index]
         self._random_state = self._generator
 
+    @property
+    def stream(self) -> torch.cuda.Stream:
+        """The stream that graphs are recorded on."""
+        return _stream(self.device, threading.get_ident())
+
     def aside(self, work: Callable[[], Found]) -> Found:
         """Do some work on the stream that graphs are recorded on: what it leaves behind belongs there."""
         current = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
+        stream = self.stream
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
             found = work()
-        current.wait_stream(self.stream)
+        current.wait_stream(stream)
         return found
 
     def record(self, work: Callable[[], Found]) -> tuple[torch.cuda.CUDAGraph, Found]:
@@ -56,6 +58,12 @@ class Recorder:
         """After a failed recording, give the random generator the state that it had before."""
         torch.cuda.synchronize(self.device)
         self._generator.graphsafe_set_state(self._random_state)
+
+
+@functools.cache
+def _stream(device: torch.device, thread: int) -> torch.cuda.Stream:
+    """Return the one stream of a device for all that a thread records: cuBLAS keeps a workspace for every stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

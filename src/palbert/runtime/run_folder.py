@@ -73,12 +73,17 @@ class RunFolder:
         recover_folder(self.checkpoints / "last")
         return (self.checkpoints / "last").exists()
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether there is anything to go on from: a checkpoint, or a pretraining of the run's own."""
+        return self.has_begun or self.pretrained.is_dir()
+
     def check_free(self, *, resume: bool, force: bool) -> None:
         """Refuse to write over a run, or over anything else."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         if resume:
-            if not self.has_begun and not self.pretrained.is_dir():
+            if not self.can_resume:
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",

@@ -34,7 +34,7 @@ class Source(Value):
     @model_validator(mode="before")
     @classmethod
     def _accept_bare_path(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
+        return {"path": value} if isinstance(value, str) else with_lists(value)
 
 
 Sources = tuple[Source, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -170,23 +171,34 @@ class Task(Value):
         if not self.metrics:
             problems.append("metrics must name at least one metric")
         problems += [
-            f"extra.{name}: text names {len(extra.text)} column{'s' * (len(extra.text) > 1)}, the task has {columns}"
-            for name, extra in self.extra.items()
-            if extra.form == "rows" and extra.text is not None and len(extra.text) != columns
+            f"{place}: text names {len(text)} column{'s' * (len(text) != 1)}, the task has {columns}"
+            for place, text in self._own_texts()
+            if len(text) != columns
         ]
         problems += [
             f"extra.{name}: triplets take three text columns (anchor, positive, hard negative) or two (premise, "
             f"hypothesis) with a label, in all files alike; found {' and '.join(map(str, counts))}"
             for name, extra in self.extra.items()
-            if extra.form == "triplets" and (counts := _text_columns(extra)) not in ([2], [3])
+            if extra.form == "triplets" and (counts := sorted(set(map(len, _texts(extra))))) not in ([2], [3])
         ]
         return problems
+
+    def _own_texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the text columns that files and extra sets have in place of the task's, by their place."""
+        files = {split: getattr(self, split) for split in ("train", "dev", "test")}
+        for name, extra in self.extra.items():
+            if extra.form == "rows":
+                files[f"extra.{name}.train"] = extra.train
+                if extra.text is not None:
+                    yield f"extra.{name}", extra.text
+        for place, sources in files.items():
+            yield from ((f"{place}: {source.path}", source.text) for source in sources if source.text is not None)
 
     @property
     def sets(self) -> dict[str, Task]:
         """The training sets by name, each as the task that reads it: "quora", then "quora+snli"."""
         own = {
-            name: TripletTask.model_construct(**{**dict(self), **TRIPLETS, **extra.of_task})
+            name: TripletTask.model_construct(**{**dict(self), **TRIPLETS, **extra.of_task, "text": _texts(extra)[0]})
             if extra.form == "triplets"
             else self.model_copy(update=extra.of_task)
             for name, extra in self.extra.items()
@@ -233,7 +245,7 @@ class TripletTask(Task):
         return len(self.text) == 2
 
 
-def _text_columns(extra: ExtraSet) -> list[int]:
-    """Return how many text columns the files of a set of triplets have."""
+def _texts(extra: ExtraSet) -> list[tuple[str, ...]]:
+    """Return the text columns of every file of a set of triplets."""
     own = TRIPLETS["text"] if extra.text is None else extra.text
-    return sorted({len(own if source.text is None else source.text) for source in extra.train})
+    return [own if source.text is None else source.text for source in extra.train]

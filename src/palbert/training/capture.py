@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 import warnings
@@ -87,12 +86,6 @@ class _Captured:
         return {name: loss.clone() for name, loss in self.gathered.losses.items()}
 
 
-@functools.cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the stream that steps are recorded on: one for all phases and runs of a process, which come in turn."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
 class Graphs(Eager):
     """Replay steps whose kind has come before: the same sets, rows and filled-up sizes.
 
@@ -109,7 +102,7 @@ class Graphs(Eager):
         self.failures = 0
         self.replayed = self.computed = 0
         self.seconds = 0.0
-        self._recorder = Recorder(device, _stream(device))
+        self._recorder = Recorder(device)
 
     def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
         """Do a step; return each set's loss."""

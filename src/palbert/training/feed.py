@@ -94,8 +94,13 @@ class Feed:
         self.waited = 0.0  # seconds that steps had to wait for their batches
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
-        """Return the batches of a step; `draws` says how often each set was drawn before."""
+        """Return the batches of a step; `draws` says how many rows of each set were drawn before."""
         return [batch.to(self.device) for batch in self._collate(sets, draws)]
+
+    def count(self, sets: Sequence[str], draws: dict[str, int]) -> None:
+        """Add the rows of a step to those drawn before."""
+        for name in sets:
+            draws[name] += self.sets[name].stream.batch_size
 
     def ahead(
         self, plan: Iterable[Sequence[str]], draws: Mapping[str, int]
@@ -106,8 +111,7 @@ class Feed:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed") as thread:
             for sets in plan:
                 coming.append(thread.submit(self._collate, sets, dict(draws)))
-                for name in sets:
-                    draws[name] += 1
+                self.count(sets, draws)
                 if len(coming) > AHEAD:
                     yield self._take(coming.popleft())
             while coming:

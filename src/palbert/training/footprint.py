@@ -23,7 +23,7 @@ class Load:
     step: int
     """Its number in the run, from 1."""
     draws: Mapping[str, int]
-    """How often each set was drawn before it."""
+    """How many rows of each set were drawn before it."""
     sets: tuple[str, ...]
     """The sets whose batches it takes."""
     tokens: int
@@ -58,7 +58,7 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
 
     Args:
         trainer: Its plan, which needs no step before it to be known.
-        draws: How often each set was drawn before; counted on to the end of the plan.
+        draws: How many rows of each set were drawn before; counted on to the end of the plan.
     """
     feed = trainer.feed
     lengths = {name: source.sequence_lengths(feed.template).sum(axis=0) for name, source in feed.sets.items()}
@@ -74,8 +74,7 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
             tokens, kind = int(pieces.max()), tuple(sets)
             if kind not in largest or tokens > largest[kind].tokens:
                 largest[kind] = Load(number, dict(draws), kind, tokens)
-            for name in sets:
-                draws[name] += 1
+            feed.count(sets, draws)
     return list(largest.values())
 
 

@@ -23,6 +23,7 @@ from palbert.training.checkpoint import (
     link_checkpoint,
     module_tensors,
     optimizer_tensors,
+    read_description,
     save_checkpoint,
 )
 from palbert.training.optimizer import rates
@@ -56,7 +57,7 @@ class MetricsLog(Hook):
         if position.step:
             kept = [record for record in read_records(self.path) if self._is_before(record, trainer)]
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
-        self.clock = time.perf_counter()
+        self.clock, self.waited = time.perf_counter(), trainer.feed.waited
         self._bar = bar("training", total=trainer.total_steps, completed=position.step)
         self._line = self._bar.__enter__()
 
@@ -188,7 +189,11 @@ class TensorBoard:
 
 
 class Checkpoints(Hook):
-    """Keep `last`, the best overall and the best of each task."""
+    """Keep `last`, the best overall and the best of each task.
+
+    A checkpoint's own scores are not among the best that it holds: whoever resumes from it links it anew, in case
+    the run was killed before it could.
+    """
 
     def __init__(
         self,
@@ -207,6 +212,11 @@ class Checkpoints(Hook):
         self.every = every
         self.best = dict(best or {})
 
+    def on_start(self, trainer: Trainer) -> None:
+        """Link `last` as `best` where it is, if that was left undone."""
+        if trainer.position.step:
+            self._link_best(read_description(self.folder / "last")["scores"])
+
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Save `last` now and then."""
         if trainer.position.step % self.every == 0:
@@ -214,18 +224,25 @@ class Checkpoints(Hook):
 
     def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
         """Save `last`, and link it as `best` where it is."""
-        scores = {"best": evaluation.overall}
-        for task, metric in self.metrics.items():
-            scores[f"best-{task}"] = METRICS[metric].scaled(evaluation.tasks[task][metric])
-        better = [name for name, score in scores.items() if score > self.best.get(name, -math.inf)]
-        self.best.update({name: scores[name] for name in better})
-        self._save(trainer, {"epoch": evaluation.epoch, "overall": evaluation.overall, "tasks": evaluation.tasks})
-        for name in better:
-            link_checkpoint(self.folder / "last", self.folder / name)
+        found = {"epoch": evaluation.epoch, "overall": evaluation.overall, "tasks": evaluation.tasks}
+        self._save(trainer, found)
+        self._link_best(found)
 
     def on_stop(self, trainer: Trainer) -> None:
         """Save `last` at the step where the run stopped."""
         self._save(trainer, {})
+
+    def _link_best(self, found: dict[str, Any]) -> None:
+        """Link `last` wherever its scores are the highest so far; it has none in the middle of an epoch."""
+        if not found:
+            return
+        scores = {"best": found["overall"]}
+        for task, metric in self.metrics.items():
+            scores[f"best-{task}"] = METRICS[metric].scaled(found["tasks"][task][metric])
+        for name, score in scores.items():
+            if score > self.best.get(name, -math.inf):
+                link_checkpoint(self.folder / "last", self.folder / name)
+                self.best[name] = score
 
     def _save(self, trainer: Trainer, scores: dict[str, Any]) -> None:
         if not all(bool(parameter.isfinite().all()) for parameter in trainer.parameters):
@@ -285,7 +302,7 @@ def _mean_of_numbers(values: list[Any]) -> float | None:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl; a last line cut off by a crash is left out."""
+    """Read metrics.jsonl; lines that a crash cut off are left out."""
     records = []
     if path.is_file():
         for line in path.read_text("utf-8").splitlines():

@@ -36,7 +36,7 @@ class Position:
     step: int = 0
     """Steps done in the run."""
     draws: dict[str, int] = field(default_factory=dict)
-    """Batches drawn from each set in the run."""
+    """Rows drawn from each set in the run."""
     seconds: float = 0.0
     """Time spent so far."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
@@ -208,8 +208,7 @@ class Trainer:
         with closing(self.feed.ahead(plan, self.position.draws)) as feed:
             for sets, batches in zip(plan, feed, strict=True):
                 losses = self.step(batches)
-                for name in sets:
-                    self.position.draws[name] += 1
+                self.feed.count(sets, self.position.draws)
                 self.position.done += 1
                 self.position.step += 1
                 [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))

@@ -67,9 +67,7 @@ def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary])
 def _summarise(
     name: str, task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
 ) -> SplitSummary:
-    settings = {"template": tokenizer.template, "siamese": task.siamese}
-    lengths, _ = sequence_lengths(dataset.tokens, max_length=1 << 30, **settings)  # type: ignore[arg-type]
-    _, truncated = sequence_lengths(dataset.tokens, max_length=task.max_length, **settings)  # type: ignore[arg-type]
+    lengths, _ = sequence_lengths(dataset.tokens, tokenizer.template, max_length=1 << 30, siamese=task.siamese)
     leaked = [index for index, row in enumerate(rows) if row in train]
     repeated, conflicting = _repeated(rows, dataset)
     examples = [
@@ -88,7 +86,7 @@ def _summarise(
         classes=task.classes,
         lengths=lengths,
         max_length=task.max_length,
-        truncated=truncated,
+        truncated=int((lengths > task.max_length).sum()),
         duplicates=len(repeated),
         empty=dataset.dropped,
         leaked=len(leaked),

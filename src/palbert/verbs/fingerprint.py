@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from palbert.build.teachers import teachers_sha256
 from palbert.data.readers import resolve_files
@@ -32,22 +31,15 @@ def fingerprint(recipe: Recipe) -> str:
         task["teachers"] = [taught_by[run] for run in task.pop("teachers", ())]
         if not any(kind.startswith("test") for kind in task.get("drop_overlap", ())):
             task.pop("test", None)  # nothing is trained or chosen on it
+        for part in (task, *task.get("extra", {}).values()):
+            for source in (source for split in ("train", "dev", "test") for source in part.get(split, ())):
+                source["path"] = [_hashed(file) for file in resolve_files(source["path"])]
     if recipe.pretraining:
         settings["pretraining"]["text"] = [_hashed(Path(path)) for path in recipe.pretraining.text]
     settings["encoder"] = {**settings.get("encoder", {}), "name": _encoder(resolve_encoder(recipe.encoder.name))}
     settings["order"] = list(recipe.sets)  # in which heads draw their first weights, and some samplers go
     settings["precision"] = recipe.run.precision
-    return hashlib.sha256(json.dumps(_by_content(settings), sort_keys=True).encode()).hexdigest()
-
-
-def _by_content(settings: Any) -> Any:
-    """Put the hashes of files in the place of their paths."""
-    if isinstance(settings, dict):
-        return {
-            key: [_hashed(file) for file in resolve_files(value)] if key == "path" else _by_content(value)
-            for key, value in settings.items()
-        }
-    return [_by_content(value) for value in settings] if isinstance(settings, list) else settings
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _encoder(folder: Path) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from palbert.data.readers import as_text, column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
-from palbert.runtime.files import disk_errors
+from palbert.runtime.files import CSVWriter, disk_errors
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import Quoting
 from palbert.verbs.predict import Predictor
@@ -30,7 +30,6 @@ def predict_file(
     target: Path,
     *,
     columns: Sequence[str] | None = None,
-    quoting: Quoting = "auto",
     force: bool = False,
 ) -> int:
     """Write the rows of `source` with their predictions to `target`; return how many there were.
@@ -38,10 +37,9 @@ def predict_file(
     Args:
         predictor: A loaded model.
         task: Which task to ask.
-        source: A CSV, TSV, JSONL or Parquet file.
+        source: A CSV, TSV, JSONL or Parquet file, quoted as the task's files are.
         target: A file of one of the same kinds.
         columns: Text columns, where they are named otherwise than in training.
-        quoting: Whether the fields of the source may be quoted.
         force: Replace a target that exists.
     """
     spec = predictor.task(task)
@@ -50,10 +48,12 @@ def predict_file(
         raise DataError(f"Task '{task}' takes {len(spec.text)} text columns, found {len(names)}.")
     if target.exists() and not force:
         raise RunFolderError(f"{target}: exists already.", hint="Add --force to replace it.")
-    kept = _columns_of(source, quoting, wanted=names, added=["prediction", *(f"p({name})" for name in spec.classes)])
+    kept = _columns_of(
+        source, spec.quoting, wanted=names, added=["prediction", *(f"p({name})" for name in spec.classes)]
+    )
     done = empty = 0
     with _writer(target) as write, bar(f"predicting {task}", total=count_rows(str(source))) as line:
-        for chunk in read_chunks(str(source), quoting=quoting, size=CHUNK):
+        for chunk in read_chunks(str(source), quoting=spec.quoting, size=CHUNK):
             # JSONL rows may lack what others have: every chunk gets all columns.
             given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in kept}
             rows = list(zip(*([as_text(text) or "" for text in given[name]] for name in names), strict=True))
@@ -105,12 +105,13 @@ def _writer(target: Path) -> Iterator[Write]:
 @contextmanager
 def _open_csv(path: Path) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+        writer = CSVWriter(stream)
 
         def write(columns: dict[str, list[Any]]) -> None:
             if not stream.tell():
                 writer.writerow(columns)
-            writer.writerows([as_text(value) for value in row] for row in zip(*columns.values(), strict=True))
+            for row in zip(*columns.values(), strict=True):
+                writer.writerow([as_text(value) for value in row])
 
         yield write
 
@@ -123,7 +124,7 @@ def _open_tsv(path: Path) -> Iterator[Write]:
         def write_row(row: Iterable[Any]) -> None:
             fields = [as_text(field) or "" for field in row]
             for field in fields:
-                if "\t" in field or "\n" in field:
+                if re.search(r"[\t\n\r]", field):
                     raise DataError(
                         f"A .tsv file cannot hold a tab or a line break in a field, found {field!r:.60}.",
                         hint="Write .csv, .jsonl or .parquet.",

@@ -200,7 +200,7 @@ def _one_after_the_other(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
     for job in jobs:
         try:
             _start(job)
-            begun = RunFolder(job.run).has_begun
+            begun = RunFolder(job.run).can_resume
             train(job.recipe, out=job.run, resume=begun, force=not begun)
         except Exception as error:
             yield job, str(error) or type(error).__name__
@@ -241,7 +241,7 @@ def _gpus() -> list[dict[str, str]]:
 
 def _run_child(job: Job, places: SimpleQueue[dict[str, str]]) -> None:
     recipe = _start(job)
-    flag = "--resume" if RunFolder(job.run).has_begun else "--force"
+    flag = "--resume" if RunFolder(job.run).can_resume else "--force"
     command = [sys.executable, "-m", "palbert", "train", str(recipe), "--out", str(job.run), flag]
     path = job.folder / f"seed-{job.recipe.seed}.log"
     place = places.get()

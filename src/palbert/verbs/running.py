@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,10 @@ def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
         )
 
 
+DATA_FILE = re.compile(r"tasks\.[^.]+\.(extra\.[^.]+\.)?(train|dev|test)\.\d+\.path$")
+"""Where a recipe names a data file."""
+
+
 def _flat(recipe: Recipe) -> dict[str, str]:
     """Return every setting that changes the result, by its place; files, encoder and teachers by their content."""
     made_of = recipe.provenance or Provenance()
@@ -93,9 +98,14 @@ def _flat(recipe: Recipe) -> dict[str, str]:
         else:
             known = content.get(value) if isinstance(value, str) else None
             # What is not hashed, such as test files, is known by its name.
-            flat[place] = json.dumps(known or (Path(value).name if place.endswith(".path") else value))
+            flat[place] = json.dumps(known or (Path(value).name if DATA_FILE.match(place) else value))
 
-    walk("", recipe.model_dump(mode="json", exclude={"provenance": True, "run": True, "data": True}))
+    walk(
+        "",
+        recipe.model_dump(
+            mode="json", exclude={"provenance": True, "run": {"device", "capture", "tensorboard"}, "data": True}
+        ),
+    )
     return flat
 
 

@@ -75,6 +75,12 @@ def test_rows_without_an_id_column_are_numbered(tmp_path: Path, cache: Path, tok
     assert list(load_dataset(task(train=path), "train", tokenizer, cache=cache).ids) == ["0", "1"]
 
 
+def test_ids_may_be_numbers(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+    rows = '{"id": 0, "text": "a", "label": 1}\n{"id": 17, "text": "b", "label": 0}\n{"text": "c", "label": 0}\n'
+    path = make(tmp_path, rows, name="a.jsonl")
+    assert list(load_dataset(task(train=path), "train", tokenizer, cache=cache).ids) == ["0", "17", "2"]
+
+
 def test_several_files_are_one_set(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     first = make(tmp_path, HEADER + "1\ta\tbad\n", name="1.tsv")
     second = {
@@ -197,6 +203,19 @@ def test_the_cache_gives_the_same_without_reading(
         "1",
         "3",
     ]
+
+
+@pytest.mark.parametrize("lost", ["tokens0*", "text0*", "ids*", "labels.npy"])
+def test_a_cache_that_has_lost_a_file_is_made_anew(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer, caplog: pytest.LogCaptureFixture, lost: str
+) -> None:
+    own = task(train=make(tmp_path, HEADER + "x\tthe phone\tgood\n"))
+    first = load_dataset(own, "train", tokenizer, cache=cache)
+    for path in cache.glob(f"*/{lost}"):
+        path.unlink()
+    assert same(load_dataset(own, "train", tokenizer, cache=cache), first)
+    assert "made anew" in caplog.text
+    assert same(load_dataset(own, "train", tokenizer, cache=cache), first)
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:

@@ -1,4 +1,4 @@
-"""Streams: every pass goes through the whole set, and a batch depends on its number alone."""
+"""Streams: every pass goes through the whole set, and a batch depends on where it begins alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palbert.data.streams import Stream
 
 
 def take(stream: Stream, batches: int) -> list[int]:
-    return [int(row) for number in range(batches) for row in stream.batch(number)]
+    return [int(row) for number in range(batches) for row in stream.batch(number * stream.batch_size)]
 
 
 @pytest.mark.parametrize(("rows", "batch_size"), [(10, 2), (10, 3), (7, 7), (3, 8), (1, 4)])
@@ -22,21 +22,27 @@ def test_every_pass_is_a_permutation(rows: int, batch_size: int) -> None:
 @pytest.mark.parametrize("batch_size", [2, 3, 8, 25])
 def test_every_batch_is_full(batch_size: int) -> None:
     stream = Stream("a", rows=7, batch_size=batch_size, seed=0)
-    assert {len(stream.batch(number)) for number in range(20)} == {batch_size}
+    assert {len(stream.batch(start)) for start in range(20)} == {batch_size}
 
 
 def test_a_batch_does_not_depend_on_those_before() -> None:
     settings = {"rows": 10, "batch_size": 4, "seed": 3}
     in_order = Stream("a", **settings)
-    expected = [in_order.batch(number) for number in range(30)]
-    for number in (29, 0, 13, 13, 2):
-        assert np.array_equal(Stream("a", **settings).batch(number), expected[number])
-        assert np.array_equal(in_order.batch(number), expected[number])
+    expected = [in_order.batch(start) for start in range(30)]
+    for start in (29, 0, 13, 13, 2):
+        assert np.array_equal(Stream("a", **settings).batch(start), expected[start])
+        assert np.array_equal(in_order.batch(start), expected[start])
+
+
+def test_batches_of_another_size_go_on_where_the_others_ended() -> None:
+    small, large = (Stream("a", rows=12, batch_size=size, seed=0) for size in (2, 5))
+    taken = [*take(small, 3), *large.batch(6), *small.batch(11)[:1]]
+    assert sorted(taken) == list(range(12))
 
 
 def test_passes_differ() -> None:
     stream = Stream("a", rows=50, batch_size=50, seed=0)
-    assert not np.array_equal(stream.batch(0), stream.batch(1))
+    assert not np.array_equal(stream.batch(0), stream.batch(50))
 
 
 @pytest.mark.parametrize(

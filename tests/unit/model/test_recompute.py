@@ -59,8 +59,7 @@ def train(run: Any, *, steps: int = 3) -> tuple[list[dict[str, float]], list[Ten
     draws, losses = dict(trainer.position.draws), []
     for sets in trainer.sampler.epoch(1)[:steps]:
         losses.append({name: float(loss) for name, loss in trainer.step(trainer.feed(sets, draws)).items()})
-        for name in sets:
-            draws[name] += 1
+        trainer.feed.count(sets, draws)
     return losses, [value.detach() for value in trainer.model.parameters()]
 
 

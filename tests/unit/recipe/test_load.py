@@ -292,6 +292,7 @@ def test_a_recipes_own_settings_stand_above_the_catalogs() -> None:
         ("run.tensorboard=false", ("run", "tensorboard"), False),
         ("run.device=cpu", ("run", "device"), "cpu"),
         ("encoder=bert-base-uncased", ("encoder", "name"), "bert-base-uncased"),
+        ("encoder = bert-base-uncased", ("encoder", "name"), "bert-base-uncased"),
         ('encoder="bert-base-uncased"', ("encoder", "name"), "bert-base-uncased"),
         ("encoder.name=/models/a=b", ("encoder", "name"), "/models/a=b"),
         ("encoder.frozen=true", ("encoder", "frozen"), True),
@@ -317,6 +318,12 @@ def test_set_onto_an_encoders_name_keeps_the_name(tmp_path: Path) -> None:
     path = write(tmp_path, 'data = "samples"\nencoder = "minilm"\n[tasks.sst]\n')
     recipe = load_recipe(path, overrides=["encoder.dropout=0.3"])
     assert (recipe.encoder.name, recipe.encoder.dropout) == ("minilm", 0.3)
+
+
+def test_set_into_a_list_of_tasks_keeps_the_others(tmp_path: Path) -> None:
+    path = write(tmp_path, 'data = "samples"\nencoder = "minilm"\ntasks = ["sst", "sts"]\n')
+    recipe = load_recipe(path, overrides=["tasks.sst.weight=0.5"])
+    assert {name: task.weight for name, task in recipe.tasks.items()} == {"sst": 0.5, "sts": 1.0}
 
 
 def test_of_two_overrides_the_later_wins() -> None:

@@ -49,6 +49,11 @@ def test_a_task_without_contradictions_is_accepted(values: dict[str, Any]) -> No
         ({**SINGLE, "range": [5, 0]}, "range must go from low to high, found [5.0, 0.0]"),
         ({**SINGLE, "range": [1, 1]}, "range must go from low to high"),
         ({**SINGLE, "metrics": []}, "metrics must name at least one metric"),
+        ({**PAIR, "dev": {"path": "a.csv", "text": "b"}}, "dev: a.csv: text names 1 column, the task has 2"),
+        (
+            {**PAIR, "extra": {"x": {"train": [{"path": "a.csv", "text": ["b", "c", "d"]}]}}},
+            "extra.x.train: a.csv: text names 3 columns, the task has 2",
+        ),
     ],
 )
 def test_a_contradiction_is_refused_with_its_reason(values: dict[str, Any], reason: str) -> None:

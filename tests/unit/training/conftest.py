@@ -34,7 +34,7 @@ def recipe(tiny_recipe: dict[str, Any]) -> MakeRecipe:
 def start(recipe: MakeRecipe, tmp_path: Path) -> Callable[..., Any]:
     """Return a function that builds a run, ready to fit."""
 
-    def build(folder: str = "run", **changes: Any) -> Any:
-        return verb._Run(recipe(**changes), RunFolder(tmp_path / folder), resume=False)
+    def build(folder: str = "run", *, resume: bool = False, **changes: Any) -> Any:
+        return verb._Run(recipe(**changes), RunFolder(tmp_path / folder), resume=resume)
 
     return build

@@ -54,6 +54,26 @@ def test_best_checkpoints_are_those_of_the_best_epoch(start: Start) -> None:
     assert epochs == {"last": 4, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
 
 
+def test_a_best_that_was_not_linked_when_the_run_was_killed_is_linked_when_it_goes_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = [scores(0.1, 0.1, 0.1), scores(0.5, 0.9, 0.5), scores(0.6, 0.2, 0.1)]
+    run = start(training={"epochs": 2, "steps_per_epoch": 1})
+    script(run.trainer, story)
+
+    def die(*_: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr("palbert.training.hooks.link_checkpoint", die)
+        run.fit()
+    run = start(training={"epochs": 2, "steps_per_epoch": 1}, resume=True)
+    script(run.trainer, story)
+    assert run.fit()
+    found = {folder.name: read_description(folder)["scores"]["epoch"] for folder in run.folder.checkpoints.iterdir()}
+    assert found == {"last": 2, "best": 2, "best-sst": 1, "best-sts": 1, "best-quora": 1}
+
+
 def test_the_best_error_is_the_lowest(start: Start) -> None:
     run = start(
         tasks={"sst": {}, "quora": {}, "sts": {"metrics": ["mse"]}}, training={"epochs": 3, "steps_per_epoch": 1}

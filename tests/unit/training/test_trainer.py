@@ -169,6 +169,8 @@ def test_resuming_with_other_settings_is_refused(
         verb.train(recipe(), out=tmp_path / "run")
     with pytest.raises(RecipeError, match=r"other settings.*optimizer\.learning_rate"):
         verb.train(recipe(optimizer={"learning_rate": 2e-3}), out=tmp_path / "run", resume=True)
+    with pytest.raises(RecipeError, match=r"other settings.*run\.precision"):
+        verb.train(recipe(run={"precision": "fp32"}), out=tmp_path / "run", resume=True)
 
 
 def test_a_finished_run_is_not_written_over(recipe: MakeRecipe, tmp_path: Path) -> None:
@@ -265,7 +267,8 @@ def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> No
         assert record["drawn"] == {task: counted[task] for task in ("sst", "quora", "sts")}
         assert record["planned"] == pytest.approx(plan.planned(record["epoch"]), abs=0.006)
         total += counted
-    assert run.trainer.position.draws == {task: total[task] for task in ("sst", "quora", "sts")}
+    sizes = {name: source.stream.batch_size for name, source in run.trainer.feed.sets.items()}
+    assert run.trainer.position.draws == {task: total[task] * sizes[task] for task in ("sst", "quora", "sts")}
 
 
 def test_a_mixed_step_is_the_sum_of_single_ones_in_one_pass_of_the_encoder(start: Start) -> None:

@@ -93,6 +93,12 @@ def test_labels_and_lengths_are_those_of_the_usable_rows(recipe: Path) -> None:
     np.testing.assert_array_equal(pairs.labels, np.array([4, 3], dtype=np.float32))
 
 
+def test_each_sequence_of_a_siamese_pair_is_cut_by_itself(recipe: Path) -> None:
+    siamese = ["tasks.alike.pair_input=siamese", "tasks.alike.head=concat", "tasks.alike.max_length=3"]
+    *_, dev = check_data(recipe, overrides=siamese)
+    assert (dev.lengths.tolist(), dev.truncated) == ([4, 3, 4, 9], 3)
+
+
 def test_findings_are_shown_by_example(recipe: Path) -> None:
     train, dev, *_ = check_data(recipe)
     assert any(line.startswith("Twice with different labels: tone train") for line in train.examples)

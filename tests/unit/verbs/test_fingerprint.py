@@ -46,6 +46,11 @@ def test_seed_place_and_defaults_that_are_written_out_change_nothing(values: dic
     assert of(values, seed=7, run=run, description="Other words.", training=written) == of(values)
 
 
+def test_an_option_called_path_is_no_data_file(values: dict[str, Any]) -> None:
+    sampler = {"name": "own:Sampler", "path": "nowhere.json"}
+    assert of(values, training={**values["training"], "sampler": sampler}) != of(values)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,17 @@ def test_each_phase_has_its_own_length_sampler_and_rates(
     assert max(rates[:4]) > 5e-3 and rates[3] < 5e-3  # the triangle ends with the phase, not with the run
     assert rates[4:] == [1e-3] * len(rates[4:])
     assert "encoder" not in records(run, "train")[0]["learning_rate"]
+
+
+def test_a_phase_of_another_batch_size_goes_on_where_the_one_before_ended(
+    tiny_encoder: Path, write_recipe: Write, tmp_path: Path
+) -> None:
+    sizes = [{"training": {"batch_size": size, "steps_per_epoch": 4, "sampler": "sequential"}} for size in (2, 5)]
+    run = palbert.train(write_recipe(values(tiny_encoder, phases=sizes)), out=tmp_path / "run")
+    position = json.loads((run / "checkpoints" / "last" / "trainer.json").read_text())["position"]
+    drawn = [record["drawn"] for record in records(run, "epoch")]
+    assert position["draws"] == {task: 2 * drawn[0][task] + 5 * drawn[1][task] for task in ("sst", "quora")}
+    assert all(record["waited"] >= 0 for record in records(run, "train"))
 
 
 def test_a_phase_with_one_task_leaves_the_others_heads_alone(
