@@ -21,8 +21,7 @@ class Ragged:
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[int]], *, dtype: Any = np.int32) -> Ragged:
         """Lay rows end to end."""
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        offsets = offsets_of(np.array([len(row) for row in rows], dtype=np.int64))
         values = np.fromiter((item for row in rows for item in row), dtype=dtype, count=offsets[-1])
         return cls(values, offsets)
 

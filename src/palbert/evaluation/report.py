@@ -142,13 +142,19 @@ def _of_kind(records: Sequence[Record], kind: str) -> list[Record]:
     return [record for record in records if record.get("kind") == kind]
 
 
-def _learning_plots(report: RunReport) -> dict[str, list[Plot]]:
-    losses: dict[str, tuple[list[float], list[float]]] = {}
+def _series(report: RunReport, group: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Return steps and values of what training lines hold under a name; what is no number is NaN."""
+    series: dict[str, tuple[list[float], list[float]]] = {}
     for record in _of_kind(report.records, "train"):
-        for task, loss in record.get("losses", {}).items():
-            steps, values = losses.setdefault(task, ([], []))
+        for name, value in record.get(group, {}).items():
+            steps, values = series.setdefault(name, ([], []))
             steps.append(record["step"])
-            values.append(loss)
+            values.append(math.nan if value is None else value)
+    return series
+
+
+def _learning_plots(report: RunReport) -> dict[str, list[Plot]]:
+    losses = _series(report, "losses")
     tasks = _tasks_of(report, losses)
     drawn = []
     for task in tasks:
@@ -158,12 +164,7 @@ def _learning_plots(report: RunReport) -> dict[str, list[Plot]]:
 
 
 def _cosine_plot(report: RunReport) -> list[Plot]:
-    cosines: dict[str, tuple[list[float], list[float]]] = {}
-    for record in _of_kind(report.records, "train"):
-        for pair, cosine in record.get("cosines", {}).items():
-            steps, values = cosines.setdefault(pair, ([], []))
-            steps.append(record["step"])
-            values.append(math.nan if cosine is None else cosine)
+    cosines = _series(report, "cosines")
     caption = "Cosine between the gradients of two tasks on the parameters they share; below 0 the tasks conflict."
     return plot(caption, plots.cosine_curves, cosines) if cosines else []
 

@@ -124,13 +124,13 @@ def markdown(table: Mapping[str, Any], *, level: int = 1) -> str:
     metrics = table["metrics"]
     lines = [f"{'#' * level} {table['title']}", ""]
     lines += [f"{table['source']}.", ""] if table["source"] else []
-    lines += [_line(["", *metrics, "seconds", "parameters (trained)", "seeds"]), _line(["---"] * (len(metrics) + 4))]
+    lines += [line(["", *metrics, "seconds", "parameters (trained)", "seeds"]), line(["---"] * (len(metrics) + 4))]
     for row in table["rows"]:
         cells = [_cell(row, metric) for metric in metrics]
         counts = row["parameters"]
         shown = f"{counts['total']:,} ({counts['trained']:,})" if counts else "–"
         seconds = f"{row['seconds']:,.0f}" if row["seconds"] is not None else "–"
-        lines.append(_line([row["label"], *cells, seconds, shown, str(len(row["seeds"]) or "not run")]))
+        lines.append(line([row["label"], *cells, seconds, shown, str(len(row["seeds"]) or "not run")]))
     reported = any(row["reported"] for row in table["rows"])
     lines += ["", "A cell: ours; what the report has, and ours minus that."] if reported else []
     lines += ["", table["caption"]]
@@ -139,7 +139,8 @@ def markdown(table: Mapping[str, Any], *, level: int = 1) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
+    """Write a row of a Markdown table; bars inside of a cell become others."""
     return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
 
 

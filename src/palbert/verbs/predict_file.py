@@ -12,7 +12,7 @@ from typing import Any
 
 from palbert.data.readers import as_text, column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
-from palbert.runtime.files import CSVWriter, disk_errors
+from palbert.runtime.files import CSVWriter, new_file
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import Quoting
 from palbert.verbs.predict import Predictor
@@ -91,15 +91,8 @@ def _writer(target: Path) -> Iterator[Write]:
     openers = {".csv": _open_csv, ".tsv": _open_tsv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
     if suffix not in openers:
         raise DataError(f"{target}: unknown kind of file.", hint=f"Known: {', '.join(openers)}.")
-    temporary = target.with_name(f".{target.name}.part")
-    with disk_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with openers[suffix](temporary) as write:
-                yield write
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with new_file(target) as temporary, openers[suffix](temporary) as write:
+        yield write
 
 
 @contextmanager

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from palbert.evaluation.seeds import Gap, gap, spread
-from palbert.evaluation.table import Result, score
+from palbert.evaluation.table import Result, line, score
 from palbert.evaluation.verdicts import SMALL, Verdict, judge, together
+from palbert.evaluation.wording import plural
 from palbert.recipe.claims import Claim, Transfer
 
 Rows = Mapping[str, Sequence[Result]]
@@ -44,8 +45,8 @@ def overview_text(found: Mapping[str, Rows]) -> list[str]:
         most = max(map(len, scores.values()), default=0)
         scores = {row: values for row, values in scores.items() if len(values) == most}
         best = max(scores, key=lambda row: spread(scores[row]).mean, default=None)
-        shown = f"{_spread(scores[best])} ({_plural(len(scores[best]))}) | `{best}`" if best else "– | –"
-        lines.append(f"| [{_cell(setting)}](#{_anchor(setting)}) | {len(runs)} | {shown} |")
+        shown = [f"{_spread(scores[best])} ({plural(len(scores[best]), 'seed')})", f"`{best}`"] if best else ["–", "–"]
+        lines.append(line([f"[{setting}](#{_anchor(setting)})", str(len(runs)), *shown]))
     return ["\n".join([*lines, ""])] if found else []
 
 
@@ -68,7 +69,7 @@ def claims_text(claims: Mapping[str, Claim], rows: Rows, reported: Reported) -> 
         differences = [_reported(claim, other, reported) for other in claim.than]
         theirs = "; ".join(f"{each:+.3f}" for each in differences if each is not None) or "–"
         ours = "; ".join(shown(verdict.gap) for verdict in judged[name])
-        lines.append(f"| {_cell(claim.text)} | {_cell(claim.report)} | {theirs} | {ours} | **{words[name]}** |")
+        lines.append(line([claim.text, claim.report, theirs, ours, f"**{words[name]}**"]))
     for name in run:
         lines += ["", _paragraph(claims[name], judged[name], SAYS[words[name]], reported)]
     others = [claims[name].text for name in claims if name not in run]
@@ -144,11 +145,7 @@ def _judge(claim: Claim, other: str, rows: Rows) -> Verdict:
 
 def _seeds(verdict: Verdict) -> str:
     first, second = verdict.seeds
-    return _plural(first) if first == second else f"{first} and {second} seeds"
-
-
-def _plural(seeds: int) -> str:
-    return f"{seeds} seed{'s' * (seeds > 1)}"
+    return plural(first, "seed") if first == second else f"{first} and {second} seeds"
 
 
 def _reported(claim: Claim, other: str, reported: Reported) -> float | None:
@@ -161,7 +158,3 @@ def _beside(found: Gap, reported: float | None) -> str:
     if reported is None:
         return ""
     return f"; reported {reported:+.3f}" + (", which lies outside" if found.excludes(reported) else "")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "∣")
