@@ -243,10 +243,11 @@ def predict(
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and target:
+        from palbert.evaluation.wording import plural
         from palbert.verbs.predict_file import predict_file
 
         rows = predict_file(predictor, task, source, target, columns=column, force=force)
-        logging.getLogger(__name__).info("%s rows written to %s", f"{rows:,}", target)
+        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), target)
         return
     given: list[Any] = text or [pair]
     for asked_for in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:

@@ -33,7 +33,7 @@ class Gap:
 
     difference: float
     low: float | None
-    """None where a side has one seed only, and nothing is known of its spread."""
+    """None where nothing is known of the spread: one seed, or all of them with the very same score."""
     high: float | None
 
     def excludes(self, value: float) -> bool:
@@ -59,8 +59,8 @@ def gap(first: Sequence[float], second: Sequence[float]) -> Gap:
         return Gap(difference, None, None)
     parts = [(variance(values) / len(values), len(values) - 1) for values in (first, second)]
     squared = sum(part for part, _ in parts)
-    if squared == 0:
-        return Gap(difference, difference, difference)
+    if squared == 0:  # a few equal scores are no proof that all would be equal
+        return Gap(difference, None, None)
     freedom = squared**2 / sum(part**2 / own for part, own in parts)
     half = _student(freedom) * math.sqrt(squared)
     return Gap(difference, difference - half, difference + half)

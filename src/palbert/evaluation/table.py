@@ -25,6 +25,13 @@ def score(result: Result, metric: str) -> float | None:
     return None if found is None else float(found)
 
 
+def scores_of(result: Result) -> list[str]:
+    """Return the names of all scores that a result has."""
+    tasks = {task: list(scores) for task, scores in result["tasks"].items()}
+    named = [*tasks, *(f"{task}.{metric}" for task, metrics in tasks.items() for metric in metrics)]
+    return ["overall", *named] if len(tasks) > 1 else named
+
+
 def summarise(name: str, title: str, source: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Make a table of rows, each with its name, label, note, reported scores and results by seed."""
     metrics = _metrics(rows)
@@ -85,7 +92,8 @@ def caption(results: Sequence[Result]) -> str:
     lines += [f"Overall = {formulas}."] if formulas else []
     lines.append(f"Computed on {_listed(f'''{result['device']} ({result['precision']})''' for result in results)}.")
     jobs = max(result.get("jobs", 1) for result in results)
-    lines += [f"Up to {jobs} runs at a time: one alone takes fewer seconds."] if jobs > 1 else []
+    if jobs > 1:
+        lines.append(f"Up to {jobs} runs at a time: seconds of different rows say little, and one alone takes fewer.")
     lines += _unclean(results)
     if any(result.get("smoke") for result in results):
         lines.append("A smoke run of a few steps: the scores mean nothing.")

@@ -32,7 +32,7 @@ def judge(first: Sequence[float], second: Sequence[float], *, least: float, most
         return Verdict("not run", None, seeds)
     found = gap(first, second)
     if found.low is None or found.high is None:
-        return Verdict("one seed", found, seeds)
+        return Verdict("one seed" if min(seeds) == 1 else "undecided", found, seeds)
     if least <= found.low and found.high <= most:
         return Verdict("holds", found, seeds)
     if found.high < least or found.low > most:

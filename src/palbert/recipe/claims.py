@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from palbert.errors import RecipeError
+from palbert.errors import RecipeError, did_you_mean
+from palbert.recipe.explain import explain
 from palbert.recipe.load import read_toml
 from palbert.recipe.tables import FOLDERS, load_table
 from palbert.tasks.sources import Value
@@ -132,14 +133,21 @@ def load_claims(path: Path) -> Claims:
     try:
         loaded = Claims.model_validate(read_toml(path))
     except ValidationError as error:
-        lines = [f"{path}: {'.'.join(map(str, found['loc']))}: {found['msg']}." for found in error.errors()]
-        raise RecipeError("\n".join(lines)) from None
+        raise RecipeError(explain(error, str(path), Claims)) from None
     for place, rows in loaded.rows.items():
         for row in rows:
             table, _, own = row.partition(":")
-            if own not in load_table(path.parent / f"{table}.toml").spec.rows:
-                raise RecipeError(f"{path}: {place}: no row '{own}' in {table}.")
+            file = path.parent / f"{table}.toml"
+            if not file.is_file():
+                raise RecipeError(f"{path}: {place}: no table '{table}': there is no {file}.")
+            known = load_table(file).spec.rows
+            if own not in known:
+                raise RecipeError(f"{path}: {place}: no row '{own}' in {table}.", hint=did_you_mean(own, known))
     for name, claim in loaded.claims.items():
         if claim.least == -math.inf and claim.most == math.inf:
             raise RecipeError(f"{path}: claims.{name}: every difference fits. Set least, most or both.")
+        if claim.least > claim.most:
+            raise RecipeError(
+                f"{path}: claims.{name}: no difference fits: least is {claim.least:g}, most {claim.most:g}."
+            )
     return loaded

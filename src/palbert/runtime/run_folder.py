@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.files import disk_errors, recover_folder
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
 
 SPLITS = ("train", "dev", "test")
 
@@ -78,12 +87,40 @@ class RunFolder:
         """Whether there is anything to go on from: a checkpoint, or a pretraining of the run's own."""
         return self.has_begun or self.pretrained.is_dir()
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to its end: its report is written last."""
+        return self.report("json").is_file()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse to work here beside another process; a lock ends with the process that holds it, however it ends."""
+        if fcntl is None:
+            yield
+            return
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            opened = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(opened)
+            raise RunFolderError(
+                f"{self.path}: another process is training here.", hint="Wait for it, or stop it."
+            ) from None
+        except OSError:
+            pass  # a file system without locks, such as a mounted cloud drive
+        try:
+            yield
+        finally:
+            os.close(opened)
+
     def check_free(self, *, resume: bool, force: bool) -> None:
         """Refuse to write over a run, or over anything else."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         if resume:
-            if not self.can_resume:
+            if not self.can_resume and not self.recipe.is_file():  # one that was stopped before its first checkpoint
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",

@@ -25,7 +25,7 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import write_text
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.training.hooks import read_records
 
@@ -52,6 +52,8 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
 
     What another checkpoint gives goes to a folder of its own, `evaluations/<checkpoint>`: the run's own report stays.
     """
+    if split not in SPLITS:
+        raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
     folder = RunFolder(Path(run))
     chosen = folder.checkpoint(checkpoint)
     place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)

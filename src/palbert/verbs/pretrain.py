@@ -70,7 +70,7 @@ def pretrain(
         raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
-    if resume and _is_complete(folder):
+    if resume and folder.is_finished:
         raise RunFolderError(
             f"{folder.path}: nothing to resume: this encoder is complete.",
             hint="Add --force to pretrain again, or give another folder with --out.",
@@ -78,26 +78,23 @@ def pretrain(
     folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    if not _Pretraining(with_texts(recipe, text), folder, resume=resume).fit():
-        raise KeyboardInterrupt(str(folder.path))
+    pretraining = _Pretraining(with_texts(recipe, text), folder, resume=resume)
+    with folder.locked():
+        if not pretraining.fit():
+            raise KeyboardInterrupt(str(folder.path))
     return folder.path
 
 
 def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     """Pretrain inside a run, before its tasks, or go on with that; return the folder of the new encoder."""
     folder = RunFolder(run.pretrained)
-    if _is_complete(folder):
+    if folder.is_finished:
         log.info("%s: pretrained already", folder.path)
         return folder.path
     pretraining = _Pretraining(recipe, folder, resume=folder.has_begun)
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
         raise KeyboardInterrupt(str(run.path))
     return folder.path
-
-
-def _is_complete(folder: RunFolder) -> bool:
-    """Whether an encoder is there as a whole: its report is written last."""
-    return folder.report("json").is_file()
 
 
 class _Pretraining:
@@ -107,7 +104,7 @@ class _Pretraining:
         check_names(recipe)
         self.section = recipe.pretraining or PretrainingSection()
         self.folder = folder
-        self.resume = resume
+        self.resume = resume and folder.has_begun
         self.machine = Machine.for_recipe(recipe)
         self.source = resolve_encoder(recipe.encoder.name)
         refuse_own_encoder(folder, self.source)

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import DataError, RecipeError
+from palbert.errors import DataError, RecipeError, RunFolderError, did_you_mean
 from palbert.evaluation.result_plots import answer_plots, curve_plots, label_plot, score_plot
 from palbert.evaluation.svg import standalone
-from palbert.evaluation.table import Result, markdown, summarise
+from palbert.evaluation.table import Result, markdown, scores_of, summarise
 from palbert.recipe.claims import Claims, find_claims, load_claims
 from palbert.recipe.tables import Table, known_tables, load_table
 from palbert.runtime.files import write_text
@@ -27,9 +27,15 @@ HEAD = """# Results
 
 <!-- Written by `palbert results` from results, recipes/*/*.toml and recipes/claims.toml; edit those instead. -->
 
-What three reports measured, what palbert measures with their settings, and what it reaches with its own
-([how](guides/reproduce.md)). All of it is computed from single runs; different encoders or data are told apart.
+What three reports measured, what palbert measures with their settings on other encoders and data, and what it
+reaches with its own ([how](guides/reproduce.md)). All of it is computed from single runs; different encoders or data
+are told apart.
+
+- The reports train bert-base-uncased. What is reported stands beside our scores for comparison; the difference has the
+  encoder and the data in it too, and is no error of reproduction.
+- A score is that of the best epoch on the same dev rows, a little too high; a highest of many rows is so once more.
 """
+MARK = "<!-- Written by `palbert results`"
 
 
 def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") -> Path:
@@ -39,10 +45,13 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") ->
     if not tables or claims_file is None:
         raise RecipeError("No tables and claims here.", hint="Start it where recipes/ is.")
     claims = load_claims(claims_file)
-    found = read_results([Path(folder) for folder in folders])
+    found = read_results([Path(folders)] if isinstance(folders, str | Path) else [Path(folder) for folder in folders])
     if not found:
         log.warning("No results in %s; those of smoke runs do not count.", ", ".join(map(str, folders)))
     path = Path(out)
+    if path.is_file() and MARK not in path.read_text("utf-8", errors="replace"):
+        raise RunFolderError(f"{path}: holds something else than results.", hint="Give another file with --out.")
+    check_names(claims, claims_file, found)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     found = dict(sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])))
     sections = [HEAD, *overview_text(found)]
@@ -61,6 +70,39 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") ->
         sections.append("\n".join(f"- `{table.name}`: {table.spec.title}" for table in missing) + "\n")
     write_text(path, "\n".join(sections))
     return path
+
+
+def check_names(claims: Claims, path: Path, found: Mapping[str, Rows]) -> None:
+    """Refuse claims about scores, losses or labels that the results of their rows do not have."""
+    wanted = [
+        *(
+            (f"claims.{name}.metric", (each.row, *each.than), (each.metric,), scores_of)
+            for name, each in claims.claims.items()
+        ),
+        *((f"scores.{name}.metrics", each.rows, each.metrics, scores_of) for name, each in claims.scores.items()),
+        *((f"curves.{name}.tasks", each.rows, each.tasks, _losses_of) for name, each in claims.curves.items()),
+        *((f"labels.{name}.task", (each.row,), (each.task,), _labels_of) for name, each in claims.labels.items()),
+        *(
+            (f"transfer.{name}.alone", (row, each.shared), (task,), scores_of)
+            for name, each in claims.transfer.items()
+            for task, row in each.alone.items()
+        ),
+    ]
+    for place, rows, names, known_of in wanted:
+        for results in (own[row] for own in found.values() for row in rows if row in own):
+            known = known_of(results[0])
+            for name in names:
+                if name not in known:
+                    where = f"{results[0]['table']}:{results[0]['row']}"
+                    raise RecipeError(f"{path}: {place}: no '{name}' in {where}.", hint=did_you_mean(name, known))
+
+
+def _losses_of(result: Result) -> list[str]:
+    return list(result["losses"])
+
+
+def _labels_of(result: Result) -> list[str]:
+    return list(result["labels"])
 
 
 def read_results(folders: Sequence[Path]) -> dict[str, dict[str, list[Result]]]:
@@ -118,7 +160,7 @@ def _other_tables(tables: Sequence[Table], rows: Rows) -> list[dict[str, Any]]:
 def _plots(claims: Claims, rows: Rows, page: Path, setting: str) -> list[str]:
     """Draw the plots whose rows were run into images/ beside the page; all but scores are those of the first seed."""
     first = {row: results[0] for row, results in rows.items()}
-    prefix = "results-" + re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")
+    prefix = f"{page.stem}-" + re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")
     drawn: list[tuple[str, str, dict[str, str]]] = []
     for name, curves in claims.curves.items():
         if all(row in first for row in curves.rows):

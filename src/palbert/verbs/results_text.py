@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from palbert.evaluation.seeds import Gap, gap, spread
@@ -18,10 +19,11 @@ Reported = Mapping[str, Mapping[str, float]]
 """Reported scores by `table:row`."""
 
 RULE = (
-    "A difference is a row's mean over seeds minus another's, with Welch's 95 % interval. A claim holds where the "
-    "whole interval lies in its range and does not hold where none of it does. Between, there is no difference to "
-    f"speak of where the whole interval is within {SMALL:g} of 0, and otherwise the claim is undecided. One seed tells "
-    "no spread. Whether the reported difference lies in the interval is another question, and said too."
+    "A difference is a row's mean over seeds minus another's, with Welch's 95 % interval or a little more. A claim "
+    "holds where the whole interval lies in its range and does not where none of it does. Between, no difference to "
+    f"speak of is found where the whole interval is within {SMALL:g} of 0; otherwise it is undecided. One seed tells "
+    "no spread. Whether the reported difference lies in the interval is another question, and said too. The intervals "
+    "are about seeds: other dev rows would move scores as well, and of twenty such intervals one may miss by chance."
 )
 HEAD_OF_TRANSFER = ("| task | alone | shared | shared minus alone | |", "|---|---|---|---|---|")
 SAYS = {
@@ -36,12 +38,15 @@ SAYS = {
 def overview_text(found: Mapping[str, Rows]) -> list[str]:
     """Write what there is for every setting, with its highest mean over seeds; nothing without results.
 
-    Only rows with as many seeds as any are compared: the luckiest of many single runs is no best model.
+    Only rows of the most common formula and with as many seeds as any are compared: scores by other formulas mean
+    something else, and the luckiest of many single runs is no best model.
     """
     lines = ["| encoder and data | runs | highest overall | of |", "|---|---|---|---|"]
     for setting, rows in found.items():
         runs = {(result["fingerprint"], result["seed"]) for results in rows.values() for result in results}
-        scores = {row: values for row in rows if (values := _scores(rows, row, "overall"))}
+        formulas = Counter(results[0]["formula"] for results in rows.values() if len(results[0]["tasks"]) > 1)
+        common = {row for row in rows if formulas and rows[row][0]["formula"] == formulas.most_common(1)[0][0]}
+        scores = {row: values for row in rows if row in common and (values := _scores(rows, row, "overall"))}
         most = max(map(len, scores.values()), default=0)
         scores = {row: values for row, values in scores.items() if len(values) == most}
         best = max(scores, key=lambda row: spread(scores[row]).mean, default=None)
@@ -85,6 +90,8 @@ def _paragraph(claim: Claim, verdicts: Sequence[Verdict], word: str, reported: R
             beside = _beside(verdict.gap, _reported(claim, other, reported))
             found.append(f"{shown(verdict.gap)} against `{other}` ({_seeds(verdict)}{beside})")
     measured = f"{claim.metric} of `{claim.row}` is {'; '.join(found)}"
+    differs = any(verdict.gap and verdict.word == "undecided" and verdict.gap.excludes(0) for verdict in verdicts)
+    measured += ", so there is a difference" if differs else ""
     return f"**{claim.text}** {word}: {measured}. It would have to be {_range(claim)}. {claim.remark}".rstrip()
 
 
@@ -125,7 +132,7 @@ def shown(found: Gap | None) -> str:
 
 def _verdict(found: Gap) -> str:
     if found.low is None or found.high is None:
-        return "one seed"
+        return "no spread known"
     return "gains" if found.low > 0 else "**loses**" if found.high < 0 else "no difference seen"
 
 

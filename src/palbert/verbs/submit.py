@@ -11,6 +11,7 @@ from typing import Literal
 from palbert.data.readers import Chunk, no_column, read_chunks
 from palbert.errors import CheckpointError, DataError, RecipeError, RunFolderError
 from palbert.evaluation.submission import TaskAnswers, write_submission
+from palbert.evaluation.wording import plural
 from palbert.recipe.load import load_recipe
 from palbert.recipe.with_dev import has_dev
 from palbert.recipe.with_dev import with_dev as with_dev_rows
@@ -65,6 +66,11 @@ def submit(
     folder = RunFolder(Path(run))
     if folder.recipe.is_file() and has_dev(load_recipe(folder.recipe, check_files=False)):
         checkpoint = checkpoint or "last"  # its best one was chosen on rows that it had learnt
+        if checkpoint == "last" and not folder.is_finished:
+            raise RunFolderError(
+                f"{folder.path}: its training on train and dev is not finished.",
+                hint="Give the --with-dev command again, which goes on with it, or choose a --checkpoint yourself.",
+            )
     predictor = load(folder.path, checkpoint=checkpoint)
     sources = _find(folder, predictor, tasks or list(predictor.tasks), split, test, files or {})
     rows = {name: _read(predictor.task(name), each) for name, each in sources.items()}  # before hours of training
@@ -190,8 +196,11 @@ def _with_dev_folder(folder: RunFolder) -> RunFolder:
 
 
 def _train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None, *, force: bool) -> Path:
-    """Train a run's recipe anew on train and dev; nothing is left to stop by, so the best epoch's number is taken."""
-    if target.exists and not force:
+    """Train a run's recipe anew on train and dev, or go on with that.
+
+    Nothing is left to stop by, so the best epoch's number is taken.
+    """
+    if target.is_finished and not force:
         raise RunFolderError(
             f"{target.path}: has been trained on train and dev already.",
             hint=f"Predict with it: palbert submit {target.path}; or train it anew with --force.",
@@ -203,14 +212,16 @@ def _train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None
             f"{chosen}: says neither after how many epochs it was best, nor by which recipe.",
             hint="Give the folder of a run that has finished an epoch.",
         )
-    log.info(
-        "training anew on train and dev together, into %s: %d epochs, as many as %s took; no dev rows are left "
-        "to choose a checkpoint on, so the last one answers, and its scores on dev are of rows it has learnt",
-        target.path,
-        epoch,
-        chosen.name,
-    )
     recipe = load_recipe(folder.recipe)
     if has_dev(recipe):
         raise RecipeError(f"{folder.path}: has been trained on dev already.", hint="Leave --with-dev out.")
-    return train(with_dev_rows(recipe, epochs=epoch), out=target.path, force=force)
+    resume = target.recipe.is_file() and not force
+    log.info(
+        "training %s on train and dev together, into %s: %s, as many as %s took; no dev rows are left "
+        "to choose a checkpoint on, so the last one answers, and its scores on dev are of rows it has learnt",
+        "goes on" if resume else "anew",
+        target.path,
+        plural(epoch, "epoch"),
+        chosen.name,
+    )
+    return train(with_dev_rows(recipe, epochs=epoch), out=target.path, resume=resume, force=force)

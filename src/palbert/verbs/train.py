@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,11 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     with ranks.connected(choose_device(recipe.run.device)):
-        finished = _Run(recipe, folder, resume=resume, ranks=ranks).fit()
-        if finished and ranks.is_first:
-            evaluate(folder.path)
+        run = _Run(recipe, folder, resume=resume, ranks=ranks)
+        with folder.locked() if ranks.is_first else nullcontext():
+            finished = run.fit()
+            if finished and ranks.is_first:
+                evaluate(folder.path)
         ranks.wait()  # the report is there when the others return
     if finished:
         return folder.path

@@ -55,9 +55,10 @@ def test_one_seed_has_no_spread_and_no_interval() -> None:
     assert spread([0.4, 0.6]).deviation == pytest.approx(math.sqrt(0.02))
 
 
-def test_runs_that_agree_exactly_differ_by_exactly_that() -> None:
+def test_seeds_with_the_very_same_score_tell_no_spread() -> None:
     found = gap([0.5, 0.5], [0.25, 0.25])
-    assert (found.low, found.high) == (0.25, 0.25)
+    assert (found.difference, found.low, found.high) == (0.25, None, None)
+    assert judge([0.5, 0.5], [0.25, 0.25], least=0.0, most=math.inf).word == "undecided"
 
 
 @pytest.mark.parametrize(

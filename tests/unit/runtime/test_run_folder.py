@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,12 +49,26 @@ def test_a_file_is_no_folder(tmp_path: Path, resume: bool) -> None:
         RunFolder(tmp_path / "run").check_free(resume=resume, force=True)
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_without_a_last_checkpoint_there_is_nothing_to_resume(tmp_path: Path, there: bool) -> None:
-    if there:
-        (tmp_path / "recipe.toml").touch()
+def test_where_no_run_was_begun_there_is_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nothing to resume"):
         RunFolder(tmp_path).check_free(resume=True, force=False)
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_can_be_resumed(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").touch()
+    RunFolder(tmp_path).check_free(resume=True, force=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_two_do_not_work_in_one_folder_at_a_time(tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path / "run").locked(),
+        pytest.raises(RunFolderError, match="another process is training here"),
+        RunFolder(tmp_path / "run").locked(),
+    ):
+        pass
+    with RunFolder(tmp_path / "run").locked():
+        assert not any((tmp_path / "run").iterdir())
 
 
 def test_a_run_with_a_last_checkpoint_can_be_resumed(run: RunFolder) -> None:

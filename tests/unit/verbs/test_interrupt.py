@@ -155,6 +155,20 @@ def test_ctrl_c_before_the_first_step_ends_quietly(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_stopped_before_its_first_step_is_begun_again_by_resuming(
+    recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any, **settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("palbert.training.trainer.Trainer.fit", interrupted)
+        assert cli("train", recipe, "--out", tmp_path / "run").code == 130
+    assert (tmp_path / "run" / "recipe.toml").is_file()
+    assert cli("train", recipe, "--out", tmp_path / "run", "--resume").code == 0
+    assert_same_end(tmp_path / "run", undisturbed)
+
+
 def test_ctrl_c_while_predicting_leaves_no_half_output(
     trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,10 +330,6 @@ rows = ["mine/two:same"]
 text = "Scores of two rows"
 metrics = ["sst", "overall"]
 rows = ["mine/one:plain", "mine/one:frozen"]
-[scores.unknown]
-text = "Scores of a metric that no row has"
-metrics = ["cola"]
-rows = ["mine/one:plain"]
 [labels.sst]
 text = "Labels of sst"
 row = "mine/one:plain"
@@ -349,10 +345,40 @@ row = "mine/one:plain"
         palbert.reproduce(["mine/one"], out="out", overrides=["training.log_every=1", "training.sampler=round-robin"])
     page = palbert.results(["out"], out="docs/page.md").read_text("utf-8")
     assert "### Two rows" in page and "### Answers of a row" in page and "### Scores of two rows" in page
-    assert "### A row that was not run" not in page and "### Scores of a metric" not in page
+    assert "### A row that was not run" not in page
     named = re.findall(r"\]\((images/[^)]+\.svg)\)", page)
     assert len(named) == 3 + 1 + 1 + 2 * 2 + 2
     for name in named:
         root = ElementTree.parse(folder / "docs" / name).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "var(" not in (folder / "docs" / name).read_text("utf-8")
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ('[claims.new]\ntext = "A"\nrow = "mine/one:plain"\nthan = ["mine/one:frozen"]\nmetric = "overal"\nmost = 0\n',
+         "claims.new.metric: no 'overal' in mine/one:plain."),
+        ('[scores.new]\ntext = "A"\nrows = ["mine/one:plain"]\nmetrics = ["sts.person"]\n', "mean 'sts.pearson'?"),
+        ('[curves.new]\ntext = "A"\nrows = ["mine/one:plain"]\ntasks = ["stt"]\n', "curves.new.tasks: no 'stt'"),
+        ('[labels.new]\ntext = "A"\nrow = "mine/one:plain"\ntask = "sstt"\n', "labels.new.task: no 'sstt'"),
+        ('[transfer.new]\ntext = "A"\nshared = "mine/one:plain"\nalone = { nli = "mine/one:frozen" }\n', "no 'nli'"),
+    ],
+)  # fmt: skip
+def test_claims_about_what_no_result_has_are_refused(folder: Path, claims: str, said: str) -> None:
+    palbert.reproduce("mine/one", out="out")
+    with (folder / "recipes/claims.toml").open("a", encoding="utf-8") as stream:
+        stream.write(claims)
+    with pytest.raises(RecipeError, match=re.escape(said)):
+        palbert.results("out", out="page.md")
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_page_takes_the_place_of_another_page_only(folder: Path) -> None:
+    palbert.reproduce("mine/one", out="out")
+    page = palbert.results("out", out="page.md")
+    assert palbert.results("out", out="page.md") == page
+    (folder / "notes.md").write_text("My own words.", "utf-8")
+    with pytest.raises(RunFolderError, match="holds something else"):
+        palbert.results("out", out="notes.md")

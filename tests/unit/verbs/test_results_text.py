@@ -49,7 +49,8 @@ def test_a_claim_is_told_with_difference_interval_seeds_and_what_was_reported() 
         ((0.60, 0.61, 0.62), "gains"),
         ((0.40, 0.41, 0.42), "**loses**"),
         ((0.49, 0.51, 0.50), "no difference seen"),
-        ((0.60,), "one seed"),
+        ((0.60,), "no spread known"),
+        ((0.60, 0.60), "gains"),
     ],
 )
 def test_sharing_gains_costs_or_makes_no_difference(scores: tuple[float, ...], word: str) -> None:
@@ -69,15 +70,17 @@ def test_nothing_is_said_of_sharing_where_nothing_can_be_compared() -> None:
 
 def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
     def run(seed: int, fingerprint: str, overall: float) -> dict[str, Any]:
-        return {"seed": seed, "fingerprint": fingerprint, "overall": overall, "tasks": {"sst": {}, "sts": {}}}
+        tasks: dict[str, Any] = {"sst": {}, "sts": {}}
+        return {"seed": seed, "fingerprint": fingerprint, "overall": overall, "tasks": tasks, "formula": "mean"}
 
     rows = {
         "a/b:one": [run(0, "x", 0.70), run(1, "x", 0.80)],
         "a/c:same": [run(0, "x", 0.70)],  # a run of both tables
         "a/c:other": [run(0, "y", 0.76)],  # higher, but of one seed
+        "a/d:scaled": [{**run(seed, "v", 0.9), "formula": "another"} for seed in (0, 1)],  # and by another formula
     }
     alone = {"a/b:sst": [{**run(0, "z", 0.9), "tasks": {"sst": {}}}]}  # one task has no overall
     [text] = overview_text({"v1.5, data Mine": rows, "other": alone})
-    assert "| [v1.5, data Mine](#v15-data-mine) | 3 | 0.750 ± 0.071 (2 seeds) | `a/b:one` |" in text
+    assert "| [v1.5, data Mine](#v15-data-mine) | 5 | 0.750 ± 0.071 (2 seeds) | `a/b:one` |" in text
     assert "| [other](#other) | 1 | – | – |" in text
     assert overview_text({}) == []

@@ -17,6 +17,7 @@ from palbert.errors import CheckpointError, DataError, PalbertError, RecipeError
 from palbert.recipe.load import SAMPLES_FOLDER, load_recipe, make_recipe
 from palbert.recipe.with_dev import has_dev, with_dev
 from palbert.tasks.catalog import COURSE_FILES
+from palbert.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
@@ -204,3 +205,24 @@ def test_the_last_run_learns_dev_too_and_its_last_checkpoint_answers(
     with pytest.raises(RunFolderError, match="trained on train and dev already") as refused:
         palbert.submit(run_copy, test=course, with_dev=True, out=run_copy.with_name("elsewhere"))
     assert f"palbert submit {trained}" in (refused.value.hint or "")
+
+
+def test_a_last_run_that_was_stopped_is_not_handed_in_and_goes_on(
+    run_copy: Path, course: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "palbert")
+    step_of = Trainer.step
+
+    def stop(self: Trainer, *arguments: Any) -> Any:
+        self.stopping = True
+        return step_of(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Trainer, "step", stop)
+        palbert.submit(run_copy, test=course, with_dev=True)
+    trained = run_copy.with_name("copied-run-with-dev")
+    with pytest.raises(RunFolderError, match="is not finished"):
+        palbert.submit(trained, test=course)
+    assert not (trained / "submission").exists()
+    done = palbert.submit(run_copy, test=course, with_dev=True)
+    assert done.run == trained and "resuming at step 1 of" in caplog.text
