@@ -29,9 +29,10 @@ ROWS = {
     "tasks": 1,
     "batch": 1,
     "runtime": 1,
+    "options": 0,
     "errors": 0,
 }
-SIDEWAYS = {("recipe", "tasks"), ("cli", "commands")}
+SIDEWAYS = {("recipe", "tasks"), ("cli", "commands"), ("options", "errors")}
 """The imports between parts of one row that are drawn."""
 LONGEST = 350
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}

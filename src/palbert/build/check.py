@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from palbert.build.model import check_tasks, head_options, place_of
+from palbert.build.model import check_head, check_tasks, place_of
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
@@ -44,7 +44,7 @@ def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
                 find_metric(metric, target=task.target)
             except PalbertError as error:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
-        head_options(task, hidden_size=8)
+        check_head(task)
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
     check_teachers(recipe)
     for number, stage in enumerate(recipe.stages):

@@ -21,6 +21,7 @@ from palbert.model.pretrained import load_encoder
 from palbert.model.relational import RELATIONS
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
+from palbert.tasks.choices import Component
 from palbert.tasks.spec import Task
 
 
@@ -83,8 +84,7 @@ def build_model(
                 )
     heads = {}
     for name, task in tasks.items():
-        cls, options = head_options(task, hidden_size=config.hidden_size)
-        heads[name] = cls(config.hidden_size, **options)
+        heads[name] = make_head(task, hidden_size=config.hidden_size)
         if not isinstance(heads[name], torch.nn.Module):
             raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
     poolings = {name: function_of(POOLINGS, task.pooling) for name, task in tasks.items()}
@@ -127,13 +127,24 @@ def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: Adapte
     return dict.fromkeys(named, new())
 
 
-def head_options(task: Task, *, hidden_size: int) -> tuple[Any, dict[str, Any]]:
-    """Return the class of a task's head and its keyword arguments."""
-    cls = find(HEADS, task.head.name)
+def make_head(task: Task, *, hidden_size: int) -> Any:
+    """Make a task's head, with new weights."""
+    return make(HEADS, _head_of(task), f"tasks.{task.name}.head", hidden_size, outputs=task.outputs)
+
+
+def check_head(task: Task) -> None:
+    """Refuse a head's options; a user's own class is not made yet, since it may not take every size."""
+    head = _head_of(task)
+    if head.name in HEADS:
+        make_head(task, hidden_size=8)
+    else:
+        own = find(HEADS, head.name)
+        check_options(own, (8,), {"outputs": task.outputs}, head.options, f"tasks.{task.name}.head")
+
+
+def _head_of(task: Task) -> Component:
+    """Return a task's head with the task's dropout, and its highest label for a cosine, unless it has its own."""
     options: dict[str, Any] = {"dropout": task.dropout}
     if task.head.name == "cosine" and task.range:
         options["scale"] = task.range[1]
-    options.update(task.head.options)
-    own = {"outputs": task.outputs}
-    check_options(cls, (hidden_size,), own, options, f"tasks.{task.name}.head")
-    return cls, {**own, **options}
+    return task.head.model_copy(update={**options, **task.head.options})

@@ -16,11 +16,15 @@ def make(table: Mapping[str, Any], component: Component, place: str, *arguments:
     cls = find(table, component.name)
     check_options(cls, arguments, settings, component.options, place)
     try:
-        return cls(*arguments, **{**settings, **component.options})
+        return cls(*arguments, **settings, **component.options)
     except MissingExtraError:  # no fault of the recipe
         raise
     except PalbertError as error:
         raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
+    except (TypeError, ValueError, ArithmeticError) as error:
+        if component.name not in table:  # a mistake in a user's own class: its traceback is what helps
+            raise
+        raise RecipeError(f"{place}: {str(error).rstrip('.')}.") from error
 
 
 def find(table: Mapping[str, Any], name: str) -> Any:
@@ -50,9 +54,12 @@ def check_options(
     cls: Any, arguments: tuple[Any, ...], settings: Mapping[str, Any], options: Mapping[str, Any], place: str
 ) -> None:
     """Refuse options that a class does not take; arguments and settings are palbert's own, not the recipe's."""
+    for name in options:
+        if name in settings:
+            raise RecipeError(f"{place}: '{name}' is no option: palbert sets it.", hint="Leave it out.")
     signature = inspect.signature(cls)
     try:
-        signature.bind(*arguments, **{**settings, **options})
+        signature.bind(*arguments, **settings, **options)
     except TypeError as error:
         known = [name for name in list(signature.parameters)[len(arguments) :] if name not in settings]
         unknown = [name for name in options if name not in signature.parameters]

@@ -18,7 +18,7 @@ from palbert.build.splitting import split_gradients
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
-from palbert.errors import PalbertError, RecipeError
+from palbert.errors import RecipeError
 from palbert.evaluation.evaluator import Inference, evaluate_tasks
 from palbert.evaluation.metrics import overall
 from palbert.gradients import GradientMethod
@@ -83,7 +83,7 @@ def takes_factors(sampler: Component) -> bool:
 def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
     """Give a sampler the factors of extra sets, under those that it names itself."""
     own = sampler.options.get("factors", {})
-    if not factors or not takes_factors(sampler) or not isinstance(own, Mapping):  # the sampler says what it wants
+    if not factors or not takes_factors(sampler) or not isinstance(own, Mapping):  # which the sampler refuses
         return sampler
     return sampler.model_copy(update={"factors": {**factors, **own}})
 
@@ -136,14 +136,12 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks:
     cls = find(GRADIENTS, training.gradients.name)
     offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
     weights = {name: task.weight for name, task in recipe.tasks.items()}
-    try:
-        method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
-        if isinstance(method, Weighted):
+    method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
+    if isinstance(method, Weighted):
+        try:
             method.check(accumulation=training.accumulation)
-    except PalbertError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise RecipeError(f"{place}: {error}") from error
+        except ValueError as error:
+            raise RecipeError(f"{place}: {error}") from error
     if ranks:
         _join(method, ranks, f"{place}: '{training.gradients.name}'")
     return method

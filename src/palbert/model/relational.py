@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from palbert.options import check_count
+
 
 class LinearRelation(nn.Module):
     """One linear layer h×h, as Sullivan & Kumar put before the heads of quora and sts."""
@@ -23,11 +25,8 @@ class MLPRelation(nn.Module):
 
     def __init__(self, hidden_size: int, *, expansion: int = 2) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(hidden_size, expansion * hidden_size),
-            nn.GELU(),
-            nn.Linear(expansion * hidden_size, hidden_size),
-        )
+        inner = check_count("expansion", expansion, least=1) * hidden_size
+        self.layers = nn.Sequential(nn.Linear(hidden_size, inner), nn.GELU(), nn.Linear(inner, hidden_size))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Map (sequences, hidden) to (sequences, hidden)."""

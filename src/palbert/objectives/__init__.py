@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch, again
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
+from palbert.options import check_number
 from palbert.tasks.choices import Target
 from palbert.tasks.spec import Task, task_of
 
@@ -96,10 +97,8 @@ class Term(nn.Module):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__()
-        if not isinstance(weight, int | float) or not weight >= 0:
-            raise RecipeError(f"Expected a weight of 0 or more, found {weight!r}.")
         self.goals = dict(goals)
-        self.weight = weight
+        self.weight = check_number("weight", weight, least=0)
 
     @property
     def compares(self) -> bool:
@@ -139,18 +138,6 @@ def check_loss(whose: str, task: str, value: Tensor, *, known: Collection[str]) 
     if not isinstance(value, Tensor) or value.ndim:
         found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise RecipeError(f"{whose} gives {found} for '{task}'; expected one number, a mean over the rows.")
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse an option that is no number from 0 to below 1."""
-    if not isinstance(value, int | float) or not 0 <= value < 1:
-        raise RecipeError(f"Expected {name} from 0 to below 1, found {value!r}.")
-
-
-def check_positive(name: str, value: float) -> None:
-    """Refuse an option that is no number above 0."""
-    if not isinstance(value, int | float) or not value > 0:
-        raise RecipeError(f"Expected {name} above 0, found {value!r}.")
 
 
 def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> None:

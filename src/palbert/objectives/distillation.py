@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.batch import PackedBatch
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive
+from palbert.objectives import Goal, Pass, Term
 from palbert.objectives.supervised import mean
+from palbert.options import check_number
 from palbert.tasks.choices import Target
 
 
@@ -28,13 +29,11 @@ class Distillation(Term):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 0.5, temperature: float = 1.0) -> None:
         taught = {name: goal for name, goal in goals.items() if goal.taught}
-        super().__init__(taught, weight=weight)
-        check_positive("temperature", temperature)
-        if weight > 1:
-            raise RecipeError(f"Expected a weight from 0 (labels alone) to 1 (teachers alone), found {weight!r}.")
+        # From the labels alone to the teachers alone.
+        super().__init__(taught, weight=check_number("weight", weight, least=0, most=1))
+        self.temperature = check_number("temperature", temperature, above=0)
         if not taught:
-            raise RecipeError("none of its tasks has teachers.", hint='Set tasks.<name>.teachers = ["runs/…"].')
-        self.temperature = temperature
+            raise PalbertError("none of its tasks has teachers.", hint='Set tasks.<name>.teachers = ["runs/…"].')
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return what turns the loss on the labels into the weighted mean of both."""

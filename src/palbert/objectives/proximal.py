@@ -10,8 +10,9 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_share
+from palbert.objectives import Goal, Pass, Term
 from palbert.objectives.divergence import divergence
+from palbert.options import check_number
 
 
 class Proximal(Term):
@@ -28,8 +29,7 @@ class Proximal(Term):
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0, beta: float = 0.99) -> None:
         super().__init__(goals, weight=weight)
-        check_share("beta", beta)
-        self.beta = beta
+        self.beta = check_number("beta", beta, least=0, below=1)
         self.average: MultiTaskModel | None = None
 
     def prepare(self, model: MultiTaskModel) -> None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
+from palbert.objectives import Goal, Pass, Term, check_trained
+from palbert.options import check_number, check_switch
 from palbert.tasks.spec import task_of
 
 
@@ -44,15 +45,9 @@ class SimCSE(Term):
         dropout: float | None = None,
     ) -> None:
         super().__init__(goals, weight=weight)
-        check_positive("temperature", temperature)
-        if dropout is not None and (not isinstance(dropout, int | float) or not 0 < dropout < 1):
-            raise RecipeError(
-                f"Expected dropout above 0 and below 1, found {dropout!r}.",
-                hint="Leave it out to take the encoder's own.",
-            )
-        self.temperature = temperature
-        self.projection = projection
-        self.dropout = dropout
+        self.temperature = check_number("temperature", temperature, above=0)
+        self.projection = check_switch("projection", projection)
+        self.dropout = None if dropout is None else check_number("dropout", dropout, above=0, below=1)
         self.layers = nn.ModuleList()
         self.layer_of: dict[str, int] = {}
 

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.split import passing
-from palbert.objectives import Goal, Pass, Term, check_positive
+from palbert.objectives import Goal, Pass, Term
 from palbert.objectives.divergence import divergence
+from palbert.options import check_count, check_number
 
 
 class SMART(Term):
@@ -46,16 +47,12 @@ class SMART(Term):
         norm: Literal["inf", "l2"] = "inf",
     ) -> None:
         super().__init__(goals, weight=weight)
-        for name, value in (("epsilon", epsilon), ("sigma", sigma), ("eta", eta)):
-            check_positive(name, value)
-        if not isinstance(steps, int) or steps < 1:
-            raise RecipeError(f"Expected one or more steps, found {steps!r}.")
+        self.epsilon = check_number("epsilon", epsilon, above=0)
+        self.sigma = check_number("sigma", sigma, above=0)
+        self.eta = check_number("eta", eta, above=0)
+        self.steps = check_count("steps", steps, least=1)
         if norm not in ("inf", "l2"):
-            raise RecipeError(f"Expected norm to be 'inf' or 'l2', found {norm!r}.")
-        self.epsilon = epsilon
-        self.sigma = sigma
-        self.eta = eta
-        self.steps = steps
+            raise PalbertError(f"norm: expected 'inf' or 'l2', found {norm!r}.")
         self.norm = norm
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:

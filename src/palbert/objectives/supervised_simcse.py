@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
-from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Pass, Term, check_positive, check_trained
+from palbert.objectives import Goal, Pass, Term, check_trained
 from palbert.objectives.simcse import info_nce
+from palbert.options import check_number, check_switch
 
 
 class SupervisedSimCSE(Term):
@@ -40,11 +40,8 @@ class SupervisedSimCSE(Term):
         hard_negatives: bool = True,
     ) -> None:
         super().__init__(goals, weight=weight)
-        check_positive("temperature", temperature)
-        if not isinstance(hard_negatives, bool):
-            raise RecipeError(f"Expected hard_negatives to be true or false, found {hard_negatives!r}.")
-        self.temperature = temperature
-        self.hard_negatives = hard_negatives
+        self.temperature = check_number("temperature", temperature, above=0)
+        self.hard_negatives = check_switch("hard_negatives", hard_negatives)
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Refuse a model without a weight to train before the heads."""

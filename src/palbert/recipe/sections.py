@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from palbert.tasks.choices import Component, component
 from palbert.tasks.sources import Value
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AdapterSection(Component):
@@ -118,19 +120,19 @@ class TrainingSection(Value):
 class OptimizerSection(Value):
     """AdamW and its rates."""
 
-    learning_rate: float = Field(default=3e-5, gt=0)
+    learning_rate: float = Field(default=3e-5, gt=0, allow_inf_nan=False)
     """Peak rate of the encoder, and of all that has no rate of its own."""
-    head_learning_rate: float | None = Field(default=None, gt=0)
+    head_learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Peak rate of the heads, of the relational layer, and of what objectives and balance train."""
-    adapter_learning_rate: float | None = Field(default=None, gt=0)
+    adapter_learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Peak rate of adapters."""
     layer_decay: float = Field(default=1.0, gt=0, le=1)
     """Factor on the encoder's rate from each layer to the one below; the embeddings have the lowest, 1 is off."""
-    weight_decay: float = Field(default=0.01, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     """Decoupled weight decay; biases and norms have none."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     """Decay of the moving averages of gradient and squared gradient."""
-    epsilon: float = Field(default=1e-8, gt=0)
+    epsilon: float = Field(default=1e-8, gt=0, allow_inf_nan=False)
     """Added to the denominator."""
     schedule: ScheduleChoice = Component(name="constant")
     """How the rates change over the run."""
@@ -151,7 +153,7 @@ class PretrainingSection(Value):
     """Tokens per sequence, special tokens included; longer texts are cut into several."""
     mask: float = Field(default=0.15, gt=0, lt=1)
     """Share of the tokens that are asked for."""
-    learning_rate: float = Field(default=5e-5, gt=0)
+    learning_rate: float = Field(default=5e-5, gt=0, allow_inf_nan=False)
     """Peak rate of the encoder and of the head that names the words."""
     schedule: ScheduleChoice = Component(name="stlr")
     """How the rate changes over the steps."""

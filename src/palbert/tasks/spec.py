@@ -102,7 +102,7 @@ class Task(Value):
     """Share of each class where the model will be used, if it is not that of the training rows; binary: of yes."""
     metrics: tuple[str, ...] = ()
     """What is measured; the first one stands for the task in the overall score."""
-    weight: float = Field(default=1.0, ge=0)
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Factor of this task's loss."""
     teachers: tuple[str, ...] = ()
     """Runs of models trained before, whose answers the objective `distillation` takes for soft targets."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from palbert.training.options import check_number
+from palbert.options import check_number
 
 
 class NoAverage:

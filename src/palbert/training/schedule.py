@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
-from palbert.training.options import check_number
+from palbert.options import check_number
 
 
 class Schedule(Protocol):
@@ -32,10 +33,7 @@ class STLR:
 
     def __call__(self, step: int, total: int) -> float:
         """Return the height of the triangle; the first step already moves."""
-        rise = max(1.0, self.warmup * total)
-        if step + 1 < rise:
-            return (step + 1) / rise
-        return max(0.0, (total - step) / max(1.0, total - rise + 1))
+        return _warmed_up(step, total, warmup=self.warmup, fall=float)
 
 
 class Cosine:
@@ -50,10 +48,9 @@ class Cosine:
 
     def __call__(self, step: int, total: int) -> float:
         """Return the height of the wave; the first step already moves, `end` comes right after the last."""
-        rise = max(1.0, self.warmup * total)
-        if step + 1 < rise:
-            return (step + 1) / rise
-        left = max(0.0, (total - step) / max(1.0, total - rise + 1))
+        return _warmed_up(step, total, warmup=self.warmup, fall=self._wave)
+
+    def _wave(self, left: float) -> float:
         return self.end + (1.0 - self.end) * (1.0 - math.cos(math.pi * left)) / 2
 
 
@@ -73,6 +70,14 @@ class SlantedTriangle:
         cut = max(1, math.floor(total * self.cut_frac))
         p = step / cut if step < cut else max(0.0, 1 - (step - cut) / (cut * (1 / self.cut_frac - 1)))
         return (1 + p * (self.ratio - 1)) / self.ratio
+
+
+def _warmed_up(step: int, total: int, *, warmup: float, fall: Callable[[float], float]) -> float:
+    """Return the height of a linear rise over a share of the run, then that of a fall, given what is left of it."""
+    rise = max(1.0, warmup * total)
+    if step + 1 < rise:
+        return (step + 1) / rise
+    return fall(max(0.0, (total - step) / max(1.0, total - rise + 1)))
 
 
 SCHEDULES = {"constant": Constant, "cosine": Cosine, "slanted-triangle": SlantedTriangle, "stlr": STLR}

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.model.adapters import ADAPTERS, PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
 from palbert.model.adapters.groups import GROUPED, STEP, Groups
 from palbert.model.attention import attend
@@ -307,17 +307,17 @@ def test_eight_pals_make_bert_base_1_13_times_as_large() -> None:
 
 
 def test_heads_that_do_not_divide_the_size_are_refused() -> None:
-    with pytest.raises(RecipeError, match=r"5 heads cannot share a PAL of size 12"):
+    with pytest.raises(PalbertError, match=r"5 heads cannot share a PAL of size 12"):
         PAL(SIZE, layers=1, size=12, heads=5)
 
 
 def test_an_unknown_projection_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(RecipeError, match=r"'querry'.*Did you mean 'query'"):
+    with pytest.raises(PalbertError, match=r"'querry'.*Did you mean 'query'"):
         LoRA(SIZE, layers=1, targets=["querry"])
 
 
 def test_lora_without_targets_is_refused() -> None:
-    with pytest.raises(RecipeError, match="at least one of query, key and value"):
+    with pytest.raises(PalbertError, match="at least one of query, key and value"):
         LoRA(SIZE, layers=1, targets=[])
 
 

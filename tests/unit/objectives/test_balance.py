@@ -269,8 +269,8 @@ def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
     ("balance", "says"),
     [
         ("uncertain", "training.balance: unknown name 'uncertain'. Known: fixed, normalised, uncertainty."),
-        ({"name": "normalised", "beta": 1}, "training.balance: Expected beta from 0 to below 1, found 1."),
-        ({"name": "normalised", "beta": "long"}, "training.balance: Expected beta from 0 to below 1, found 'long'."),
+        ({"name": "normalised", "beta": 1}, "training.balance: beta: expected a number from 0 and below 1, found 1."),
+        ({"name": "normalised", "beta": "long"}, "training.balance: beta: expected a number from 0 and below 1, found"),
         ({"name": "normalised", "btea": 0.9}, "Did you mean 'beta'?"),
         ("collections:Counter", "training.balance: 'collections:Counter' is no balance."),
     ],

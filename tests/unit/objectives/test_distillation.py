@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.objectives import Goal
 from palbert.objectives.distillation import Distillation, soft_loss
 from palbert.objectives.supervised import cross_entropy
@@ -59,10 +59,14 @@ def test_numbers_follow_the_mean_of_the_teachers() -> None:
     ("goal", "options", "said"),
     [
         (Goal("classes", cross_entropy), {}, "none of its tasks has teachers"),
-        (Goal("classes", cross_entropy, taught=True), {"weight": 1.5}, "from 0"),
-        (Goal("classes", cross_entropy, taught=True), {"temperature": 0}, "temperature above 0"),
+        (
+            Goal("classes", cross_entropy, taught=True),
+            {"weight": 1.5},
+            "weight: expected a number from 0 and up",
+        ),
+        (Goal("classes", cross_entropy, taught=True), {"temperature": 0}, "temperature: expected a number above 0"),
     ],
 )
 def test_what_cannot_be_is_refused(goal: Goal, options: dict[str, float], said: str) -> None:
-    with pytest.raises(RecipeError, match=said):
+    with pytest.raises(PalbertError, match=said):
         Distillation({"sst": goal}, **options)

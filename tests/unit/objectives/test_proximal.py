@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.objectives.proximal import Proximal
 
 MakeScene = Callable[..., Any]
@@ -69,5 +69,5 @@ def test_a_weight_of_0_keeps_no_average(scene: MakeScene) -> None:
 
 @pytest.mark.parametrize("beta", [-0.1, 1.0])
 def test_a_beta_without_a_meaning_is_refused(beta: float) -> None:
-    with pytest.raises(RecipeError, match="beta"):
+    with pytest.raises(PalbertError, match=r"^beta: expected a number from 0 and below 1"):
         Proximal({}, beta=beta)

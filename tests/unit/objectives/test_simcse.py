@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from palbert.batch import again
 from palbert.build import check_names
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError, RecipeError
 from palbert.objectives import Pass
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.simcse import SimCSE, info_nce
@@ -152,7 +152,7 @@ def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> No
     frozen.model.encoder.requires_grad_(False)
     with pytest.raises(RecipeError, match="it is frozen"):
         SimCSE(frozen.goals).prepare(frozen.model)
-    with pytest.raises(RecipeError, match="temperature"):
+    with pytest.raises(PalbertError, match="temperature"):
         SimCSE({}, temperature=0)
 
 
@@ -206,7 +206,7 @@ def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene
 
 @pytest.mark.parametrize("dropout", [0, 0.0, 1, 1.5, -0.1, True, "some"])
 def test_a_dropout_of_its_own_is_between_0_and_1(dropout: Any) -> None:
-    with pytest.raises(RecipeError, match="Expected dropout above 0 and below 1"):
+    with pytest.raises(PalbertError, match="dropout: expected a number above 0 and below 1"):
         SimCSE({}, dropout=dropout)
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.batch import PackedBatch, Part
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.smart import SMART
 
@@ -215,5 +215,5 @@ def test_works_with_a_frozen_encoder(scene: MakeScene) -> None:
     [{"weight": -1}, {"epsilon": 0}, {"sigma": 0}, {"eta": -1e-3}, {"steps": 0}, {"steps": 1.5}, {"norm": "l1"}],
 )
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(RecipeError, match="Expected"):
+    with pytest.raises(PalbertError, match=f"^{next(iter(settings))}: expected"):
         SMART({}, **settings)

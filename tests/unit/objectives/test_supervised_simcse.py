@@ -201,9 +201,13 @@ TRIPLETS = [{"name": "supervised-simcse", "tasks": ["sts"]}]
         (
             {"objectives": [{**TRIPLETS[0], "hard_negatives": 1}]},
             {},
-            "objectives.0: Expected hard_negatives to be true or false, found 1.",
+            "objectives.0: hard_negatives: expected true or false, found 1.",
         ),
-        ({"objectives": [{**TRIPLETS[0], "temperature": 0}]}, {}, "objectives.0: Expected temperature above 0"),
+        (
+            {"objectives": [{**TRIPLETS[0], "temperature": 0}]},
+            {},
+            "objectives.0: temperature: expected a number above 0",
+        ),
         ({"objectives": TRIPLETS}, {"text": ["premise"]}, "extra.nli: triplets take three text columns"),
         ({"objectives": TRIPLETS}, {"text": list("abcd")}, "in all files alike; found 4"),
         (

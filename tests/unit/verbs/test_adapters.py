@@ -79,7 +79,7 @@ def test_a_frozen_encoder_keeps_its_weights_while_adapters_learn(tiny_recipe: di
         ({"adapters": "pals"}, r"adapters: unknown name 'pals'.*Did you mean 'pal'"),
         ({"adapters": {"name": "pal", "sise": 4}}, r"adapters: .*sise.*Did you mean 'size'"),
         ({"adapters": {"name": "pal", "size": 100}}, r"^adapters: 12 heads cannot share a PAL of size 100 evenly"),
-        ({"adapters": {"name": "lora", "targets": ["keys"]}}, r"^adapters: LoRA cannot adapt 'keys'.*'key'"),
+        ({"adapters": {"name": "lora", "targets": ["keys"]}}, r"^adapters: targets: LoRA cannot adapt 'keys'.*'key'"),
         ({"adapters": {"name": "pal", "tasks": ["sstt"]}}, r"adapters\.tasks: unknown task 'sstt'.*'sst'"),
         ({"relation": {**RELATED, "tasks": ["quora", "st"]}}, r"relation\.tasks: unknown task 'st'"),
         ({"relation": {**RELATED, "tasks": ["sst", "sts"]}}, r"relation\.tasks: .*different kinds"),

@@ -160,6 +160,18 @@ CASES = {
         ["training.sampler:", "'dekay'", "Did you mean 'decay'?"],
         settings={"training": {"sampler": {"name": "annealed", "dekay": 0.1}}},
     ),
+    "an option of an adapter without a meaning": Case(
+        ["adapters: heads: expected a whole number from 1, found 0."],
+        settings={"adapters": {"name": "pal", "heads": 0}},
+    ),
+    "an option of a head without a meaning": Case(
+        ["tasks.mood.head: dropout: expected a number from 0 and below 1, found 2."],
+        tasks={"mood": mood(head={"name": "mlp", "dropout": 2})},
+    ),
+    "betas that AdamW does not take": Case(
+        ["{here}/mine.toml: optimizer.betas.0:", "less than 1", "found 1.5"],
+        settings={"optimizer": {"betas": [1.5, 0.9]}},
+    ),
     "an unknown metric": Case(
         ["tasks.mood.metrics: Unknown metric 'acuracy'.", "Did you mean 'accuracy'?"],
         tasks={"mood": mood(metrics=["acuracy"])},

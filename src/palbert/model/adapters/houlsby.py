@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from palbert.model.adapters.branches import Adapter, Terms
 from palbert.model.adapters.groups import Groups, stack
+from palbert.options import check_count
 
 
 class Houlsby(Adapter):
@@ -24,7 +25,7 @@ class Houlsby(Adapter):
 
     def __init__(self, hidden_size: int, *, layers: int, size: int = 64) -> None:
         super().__init__()
-        self.hidden_size, self.size = hidden_size, size
+        self.hidden_size, self.size = hidden_size, check_count("size", size, least=1)
         self.attention = nn.ModuleList(_Bottleneck(hidden_size, size) for _ in range(layers))
         self.feed_forward = nn.ModuleList(_Bottleneck(hidden_size, size) for _ in range(layers))
 

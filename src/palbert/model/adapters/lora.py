@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palbert.errors import RecipeError, did_you_mean
+from palbert.errors import PalbertError, did_you_mean
 from palbert.model.adapters.branches import Adapter, Terms
 from palbert.model.adapters.groups import Groups, stack
+from palbert.options import check_count, check_number
 
 PROJECTIONS = ("query", "key", "value")
 
@@ -39,16 +40,16 @@ class LoRA(Adapter):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if not targets:
-            raise RecipeError("LoRA needs at least one of query, key and value as targets.")
+        if isinstance(targets, str) or not isinstance(targets, Sequence) or not targets:
+            raise PalbertError(f"targets: expected a list of at least one of query, key and value, found {targets!r}.")
         for target in targets:
             if target not in PROJECTIONS:
-                hint = did_you_mean(target, PROJECTIONS)
-                raise RecipeError(f"LoRA cannot adapt '{target}'.", hint=hint)
+                hint = did_you_mean(str(target), PROJECTIONS)
+                raise PalbertError(f"targets: LoRA cannot adapt '{target}'.", hint=hint)
         self.targets = [name in targets for name in PROJECTIONS]
-        self.hidden_size, self.rank = hidden_size, rank
-        self.scale = alpha / rank
-        self.dropout = nn.Dropout(dropout)
+        self.hidden_size, self.rank = hidden_size, check_count("rank", rank, least=1)
+        self.scale = check_number("alpha", alpha, above=0) / rank
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
         adapted = sum(self.targets)
         self.a = nn.ParameterList(torch.empty(adapted, rank, hidden_size) for _ in range(layers))
         self.b = nn.ParameterList(torch.zeros(adapted, hidden_size, rank) for _ in range(layers))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from palbert.model.adapters.branches import Adapter, Terms
 from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences
+from palbert.options import check_count, check_switch
 
 
 class LowRank(Adapter):
@@ -23,8 +24,8 @@ class LowRank(Adapter):
 
     def __init__(self, hidden_size: int, *, layers: int, size: int = 100, shared_projections: bool = False) -> None:
         super().__init__()
-        self.hidden_size, self.size, self.layers = hidden_size, size, layers
-        projections = 1 if shared_projections else layers
+        self.hidden_size, self.size, self.layers = hidden_size, check_count("size", size, least=1), layers
+        projections = 1 if check_switch("shared_projections", shared_projections) else layers
         self.down = nn.ModuleList(nn.Linear(hidden_size, size, bias=False) for _ in range(projections))
         self.up = nn.ModuleList(nn.Linear(size, hidden_size, bias=False) for _ in range(projections))
         for weight in self.up.parameters():

@@ -6,10 +6,11 @@ from collections.abc import Hashable, Sequence
 
 from torch import Tensor, nn
 
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError
 from palbert.model.adapters.branches import Adapter, Terms
 from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences, attend
+from palbert.options import check_count, check_number, check_switch
 
 
 class PAL(Adapter):
@@ -38,12 +39,12 @@ class PAL(Adapter):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
+        self.hidden_size, self.size, self.layers = hidden_size, check_count("size", size, least=1), layers
+        self.heads = check_count("heads", heads, least=1)
         if size % heads:
-            raise RecipeError(f"{heads} heads cannot share a PAL of size {size} evenly.")
-        self.hidden_size, self.size, self.layers = hidden_size, size, layers
-        self.heads = heads
-        self.dropout = dropout
-        projections = 1 if shared_projections else layers
+            raise PalbertError(f"{heads} heads cannot share a PAL of size {size} evenly.")
+        self.dropout = check_number("dropout", dropout, least=0, below=1)
+        projections = 1 if check_switch("shared_projections", shared_projections) else layers
         self.down = nn.ModuleList(nn.Linear(hidden_size, size, bias=False) for _ in range(projections))
         self.up = nn.ModuleList(nn.Linear(size, hidden_size, bias=False) for _ in range(projections))
         self.query_key_values = nn.ModuleList(nn.Linear(size, 3 * size, bias=False) for _ in range(layers))

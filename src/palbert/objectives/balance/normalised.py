@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from palbert.objectives import Goal, check_share
+from palbert.objectives import Goal
 from palbert.objectives.balance.balance import Balance
+from palbert.options import check_number
 
 LEAST = 1e-8
 """A running mean below this divides nothing: the loss is there already, or is no loss."""
@@ -28,8 +29,7 @@ class Normalised(Balance):
 
     def __init__(self, goals: Mapping[str, Goal], *, beta: float = 0.99) -> None:
         super().__init__(goals)
-        check_share("beta", beta)
-        self.beta = beta
+        self.beta = check_number("beta", beta, least=0, below=1)
         self.places = {name: number for number, name in enumerate(goals)}
         self.register_buffer("means", torch.zeros(len(self.places)))
         self.register_buffer("masses", torch.zeros(len(self.places)))  # 1 − βᵗ: the running mean of ones

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from palbert.options import check_count
 from palbert.tasks.spec import task_of
-from palbert.training.options import check_count
 from palbert.training.samplers.round_robin import RoundRobin
 from palbert.training.samplers.sampler import Plan, Settings
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from palbert.errors import PalbertError, did_you_mean
-from palbert.training.options import check_number
+from palbert.options import check_number
 from palbert.training.samplers.sampler import Plan, Sampler, Settings
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palbert.training.options import check_switch
+from palbert.options import check_switch
 from palbert.training.samplers.sampler import Fixed, Plan, Settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from palbert.training.options import check_number
+from palbert.options import check_number
 from palbert.training.samplers.drawn import Drawn
 from palbert.training.samplers.sampler import Settings
 

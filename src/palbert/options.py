@@ -1,4 +1,8 @@
-"""Checks of the options that samplers and schedules take from their users."""
+"""Options: the checks of what a user gives to a named part, so that every part refuses in the same words.
+
+A part checks its options where it is made. The messages begin with the option's name; `build` puts the place in the
+recipe before it.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +32,10 @@ def check_number(
     return value
 
 
-def check_count(name: str, value: int) -> int:
-    """Return a whole number from 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise PalbertError(f"{name}: expected a whole number from 0, found {value!r}.")
+def check_count(name: str, value: int, *, least: int = 0) -> int:
+    """Return a whole number that is not below the least."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise PalbertError(f"{name}: expected a whole number from {least}, found {value!r}.")
     return value
 
 
