@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from palbert.build import make_gradients
 from palbert.errors import CheckpointError, DeviceError, RecipeError
+from palbert.gradients import GradientMethod
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
@@ -216,7 +217,7 @@ def test_each_process_wants_a_cuda_device_of_its_own(monkeypatch: pytest.MonkeyP
         crowd._backend(torch.device("mps"))
 
 
-class Ownmade:
+class Ownmade(GradientMethod):
     """A gradient method that knows nothing of processes."""
 
     def __init__(self, weights: dict[str, float]) -> None:

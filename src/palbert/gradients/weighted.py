@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from palbert.errors import MissingExtraError
+from palbert.gradients import GradientMethod
 from palbert.gradients.comparison import Comparison
 from palbert.gradients.gram import Gram
 from palbert.model.factors import Factors
@@ -25,7 +26,7 @@ Weighting = Callable[[Tensor], Tensor]
 """Gram matrix, (tasks, tasks), to one weight a task, (tasks,)."""
 
 
-class Weighted:
+class Weighted(GradientMethod):
     """Combine the gradients g_i of λ_i L_i to Σ w_i g_i, with weights w read off the matrix of all ⟨g_i, g_j⟩.
 
     Matrix and weights concern the shared parameters: those that at least two tasks of the step move (gradient not 0).
