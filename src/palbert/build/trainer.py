@@ -137,17 +137,16 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks:
     weights = {name: task.weight for name, task in recipe.tasks.items()}
     try:
         method = make(GRADIENTS, training.gradients, place, weights, **offered)
-        if isinstance(method, Weighted):
-            method.check(accumulation=training.accumulation)
+        if not isinstance(method, GradientMethod):
+            raise RecipeError(
+                f"{place}: '{training.gradients.name}' is no gradient method.",
+                hint="Derive its class from palbert.gradients.GradientMethod.",
+            )
+        method.check(accumulation=training.accumulation)
     except PalbertError:
         raise
     except (TypeError, ValueError) as error:
         raise RecipeError(f"{place}: {error}") from error
-    if not isinstance(method, GradientMethod):
-        raise RecipeError(
-            f"{place}: '{training.gradients.name}' is no gradient method.",
-            hint="Derive its class from palbert.gradients.GradientMethod.",
-        )
     ranks = ranks or Ranks()
     try:
         method.join(ranks)

@@ -19,6 +19,9 @@ class GradientMethod:
     the device.
     """
 
+    def check(self, *, accumulation: int) -> None:
+        """Refuse what cannot work, by a ValueError: a task too few, or steps in so many pieces."""
+
     def join(self, ranks: Ranks) -> None:
         """Work on the gradients of several processes, added up; a method that does not say how has one process."""
         if ranks.size > 1:

@@ -236,7 +236,7 @@ def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
     split, trainer = run(values, split=True)
     assert_same(split, run(values, split=False)[0])
     assert float(split[0]["encoder.relative.weight"].abs().max()) > 1e-4
-    assert trainer.model.encoder.relative.weight in trainer.gradients._rows
+    assert trainer.model.encoder.relative.weight in trainer.gradients.memory.rows
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
@@ -277,7 +277,7 @@ def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
     values: dict[str, Any], run: Any, kept: str
 ) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "sts")])
-    split = trainer.gradients._split
+    split = trainer.gradients.memory.split
     assert bool(split.large.parameters) == (kept != "rows")
     assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
     trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
@@ -292,16 +292,16 @@ def test_factors_are_kept_where_they_are_less_work(
     monkeypatch.setattr(build, "_tokens_of_all", lambda *_: tokens)
     _, trainer = run(values, split=True)
     embeddings = trainer.model.encoder.embeddings
-    large = trainer.gradients._split.large
+    large = trainer.gradients.memory.split.large
     assert (embeddings.word.weight in large) == words
     assert (trainer.model.encoder.layers[0].output.weight in large) == others
 
 
 def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "quora"), TASKS])
-    numbers = trainer.gradients._rows.numbers
+    numbers = trainer.gradients.memory.rows.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
-    assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
+    assert trainer.gradients.memory.rows.numbers is numbers and len(numbers) == 3
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
