@@ -78,7 +78,7 @@ def pretrain(
     folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    if not _Pretraining(with_texts(recipe, text), folder, resume=resume).fit():
+    if not Pretraining(with_texts(recipe, text), folder, resume=resume).fit():
         raise KeyboardInterrupt(str(folder.path))
     return folder.path
 
@@ -89,7 +89,7 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
         return folder.path
-    pretraining = _Pretraining(recipe, folder, resume=folder.has_begun)
+    pretraining = Pretraining(recipe, folder, resume=folder.has_begun)
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
         raise KeyboardInterrupt(str(run.path))
     return folder.path
@@ -100,7 +100,7 @@ def _is_complete(folder: RunFolder) -> bool:
     return folder.report("json").is_file()
 
 
-class _Pretraining:
+class Pretraining:
     """One further pretraining: everything is loaded and checked here, before the folder is touched."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:

@@ -94,7 +94,7 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     with ranks.connected(choose_device(recipe.run.device)):
-        finished = _Run(recipe, folder, resume=resume, ranks=ranks).fit()
+        finished = Run(recipe, folder, resume=resume, ranks=ranks).fit()
         if finished and ranks.is_first:
             evaluate(folder.path)
         ranks.wait()  # the report is there when the others return
@@ -103,7 +103,7 @@ def train(
     raise KeyboardInterrupt(str(folder.path))
 
 
-class _Run:
+class Run:
     """One run: everything is loaded and checked here, before the run folder is touched."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool, ranks: Ranks | None = None) -> None:
@@ -146,10 +146,10 @@ class _Run:
             [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
         )
         for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
-            self.trainer = self._phase(number)
+            self.trainer = self.trainer_of(number)
         seed_apart(recipe.seed, self.ranks)
 
-    def _phase(self, number: int) -> Trainer:
+    def trainer_of(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
         trainer = build_trainer(
             self.stages[number],
@@ -217,7 +217,7 @@ class _Run:
 
     def _enter(self, number: int) -> None:
         """Go on with another phase."""
-        self.trainer = self._phase(number)
+        self.trainer = self.trainer_of(number)
         name = self.recipe.phases[number].name
         log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 

@@ -74,7 +74,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "split_gradients", lambda *_, **__: None)
-            made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+            made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
         trainer.optimizer.register_step_pre_hook(
@@ -268,7 +268,7 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
     for key, section in changes.items():
         values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
     with caplog.at_level(logging.INFO, logger="palbert"):
-        trainer = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
+        trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
     assert trainer.feed.separate
     assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
 
@@ -309,7 +309,7 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
     values: dict[str, Any], tmp_path: Path, gradients: str
 ) -> None:
     values["training"]["gradients"] = gradients
-    made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+    made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
     trainer, seen = made.trainer, []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append({n: p.grad.clone() for n, p in made.model.named_parameters() if p.grad is not None})
