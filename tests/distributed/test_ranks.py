@@ -17,12 +17,13 @@ from safetensors.torch import load_file
 
 from palbert.build import make_gradients
 from palbert.errors import CheckpointError, DeviceError, RecipeError
+from palbert.gradients import GradientMethod
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state
 from palbert.training.hooks import read_records
-from palbert.verbs.train import _Run
+from palbert.verbs.train import Run
 
 WORKER = Path(__file__).with_name("worker.py")
 PCGRAD = {"gradients": "pcgrad"}
@@ -168,7 +169,7 @@ def test_a_run_of_two_that_was_stopped_and_resumed_is_the_run_in_one_go(results:
 def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> None:
     recipe = make_recipe(json.loads((results / "resumable.json").read_text()))
     with pytest.raises(CheckpointError, match="expected 2, as many as the run began with, found 1") as error:
-        _Run(recipe, RunFolder(results / "resumed"), resume=True)._restore()
+        Run(recipe, RunFolder(results / "resumed"), resume=True)._restore()
     assert "torchrun --nproc-per-node 2 -m palbert train" in str(error.value)
     with pytest.raises(CheckpointError, match=r"expected 1, .* found 2"):
         restore_random_state({"cpu": torch.get_rng_state()}, torch.device("cpu"), Processes(1, 2))
@@ -216,7 +217,7 @@ def test_each_process_wants_a_cuda_device_of_its_own(monkeypatch: pytest.MonkeyP
         crowd._backend(torch.device("mps"))
 
 
-class Ownmade:
+class Ownmade(GradientMethod):
     """A gradient method that knows nothing of processes."""
 
     def __init__(self, weights: dict[str, float]) -> None:

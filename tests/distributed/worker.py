@@ -19,7 +19,7 @@ from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import module_tensors
 from palbert.training.trainer import Evaluation, Hook, Trainer
-from palbert.verbs.train import _Run
+from palbert.verbs.train import Run
 
 
 class Record(Hook):
@@ -51,7 +51,7 @@ def unscored(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
 
 def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
     """Do all steps of a recipe, without evaluation and files."""
-    run = _Run(make_recipe(values), RunFolder(folder / "run"), resume=False, ranks=ranks)
+    run = Run(make_recipe(values), RunFolder(folder / "run"), resume=False, ranks=ranks)
     record = Record()
     run.trainer.hooks, run.trainer.evaluate = [record], unscored
     drawn = torch.get_rng_state()[:64].tolist()
@@ -64,14 +64,14 @@ def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
 def resume_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
     """Train in one go, and again with a stop that the last process alone is asked for."""
     recipe = make_recipe(values)
-    _Run(recipe, RunFolder(folder / "undisturbed"), resume=False, ranks=ranks).fit()
-    run = _Run(recipe, RunFolder(folder / "resumed"), resume=False, ranks=ranks)
+    Run(recipe, RunFolder(folder / "undisturbed"), resume=False, ranks=ranks).fit()
+    run = Run(recipe, RunFolder(folder / "resumed"), resume=False, ranks=ranks)
     made = run._hooks
     if ranks.rank == ranks.size - 1:
         run._hooks = lambda best: [Stop(5), *made(best)]  # type: ignore[method-assign]
     assert not run.fit()
     ranks.wait()
-    assert _Run(recipe, RunFolder(folder / "resumed"), resume=True, ranks=ranks).fit()
+    assert Run(recipe, RunFolder(folder / "resumed"), resume=True, ranks=ranks).fit()
     ranks.wait()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from palbert.build.machine import Machine
+from palbert.gradients.kept import Kept, KeptInOnePass
 from palbert.gradients.weighted import Weighted
 from palbert.model.dropout import Dropout
 from palbert.model.encoder import Embeddings, Encoder, Layer
@@ -35,7 +36,8 @@ def split_gradients(
         machine: Where to compute.
         tokens: Tokens of a step with a batch of every task, on average.
     """
-    if gradients.memory != "keep":
+    kept = gradients.memory
+    if not isinstance(kept, Kept):
         return
     obstacle = next(_obstacles(model, objective, machine), None)
     if obstacle:
@@ -46,13 +48,14 @@ def split_gradients(
     trunk = [parameter for parameter in modules.parameters() if parameter.requires_grad]
     relative = [] if encoder.relative is None else [encoder.relative.weight]
     words = encoder.embeddings.word.weight
-    gradients.split(
+    gradients.memory = KeptInOnePass(
+        kept,
         trunk=trunk + [weight for weight in relative if weight.requires_grad],
         own=[parameter for parameter in model.adapters.parameters() if parameter.requires_grad],
         large=[
             weight
             for weight in trunk
-            if are_worth_it(weight, tokens=tokens, tasks=gradients.most, lookup=weight is words)
+            if are_worth_it(weight, tokens=tokens, tasks=kept.rows.most, lookup=weight is words)
         ],
     )
 

@@ -136,27 +136,25 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks:
     cls = find(GRADIENTS, training.gradients.name)
     offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
     weights = {name: task.weight for name, task in recipe.tasks.items()}
-    method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
-    if isinstance(method, Weighted):
-        try:
-            method.check(accumulation=training.accumulation)
-        except ValueError as error:
-            raise RecipeError(f"{place}: {error}") from error
-    if ranks:
-        _join(method, ranks, f"{place}: '{training.gradients.name}'")
-    return method
-
-
-def _join(method: GradientMethod, ranks: Ranks, named: str) -> None:
-    """Let a gradient method work with several processes."""
-    join = getattr(method, "join", None)
-    if join:
-        join(ranks)
-    elif ranks.size > 1:
+    method = make(GRADIENTS, training.gradients, place, weights, **offered)
+    if not isinstance(method, GradientMethod):
         raise RecipeError(
-            f"{named} cannot add up the gradients of {ranks.size} processes.",
-            hint="Give it a method join(ranks), or train with one process.",
+            f"{place}: '{training.gradients.name}' is no gradient method.",
+            hint="Derive its class from palbert.gradients.GradientMethod.",
         )
+    try:
+        method.check(accumulation=training.accumulation)
+    except ValueError as error:
+        raise RecipeError(f"{place}: {error}") from error
+    ranks = ranks or Ranks()
+    try:
+        method.join(ranks)
+    except NotImplementedError:
+        raise RecipeError(
+            f"{place}: '{training.gradients.name}' cannot add up the gradients of {ranks.size} processes.",
+            hint="Give it a method join(ranks), or train with one process.",
+        ) from None
+    return method
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
@@ -220,7 +218,7 @@ def build_trainer(
             template=tokenizer.template,
             device=machine.device,
             accumulation=training.accumulation,
-            separate=getattr(gradients, "separate", False),
+            separate=gradients.separate,
             ranks=ranks,
             buckets=make_buckets(sets, tokenizer.template, machine.device, ranks),
         ),

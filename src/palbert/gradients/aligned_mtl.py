@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+from palbert.gradients.weighted import MemoryName, Weighted, torchjd_weighting
 
 
 class AlignedMTL(Weighted):
@@ -28,7 +28,7 @@ class AlignedMTL(Weighted):
         *,
         parameters: Sequence[Tensor],
         scale_mode: Literal["min", "median", "rmse"] = "min",
-        memory: Memory = "keep",
+        memory: MemoryName = "keep",
     ) -> None:
         if scale_mode not in ("min", "median", "rmse"):
             raise ValueError(f"scale_mode: expected 'min', 'median' or 'rmse', found {scale_mode!r}.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+from palbert.gradients.weighted import MemoryName, Weighted, torchjd_weighting
 
 
 class CAGrad(Weighted):
@@ -27,7 +27,7 @@ class CAGrad(Weighted):
         *,
         parameters: Sequence[Tensor],
         c: float = 0.4,
-        memory: Memory = "keep",
+        memory: MemoryName = "keep",
     ) -> None:
         weighting = torchjd_weighting("CAGradWeighting", c=c)
         super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)

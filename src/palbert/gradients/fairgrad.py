@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+from palbert.gradients.weighted import MemoryName, Weighted, torchjd_weighting
 
 
 class FairGrad(Weighted):
@@ -28,7 +28,7 @@ class FairGrad(Weighted):
         *,
         parameters: Sequence[Tensor],
         alpha: float = 1.0,
-        memory: Memory = "keep",
+        memory: MemoryName = "keep",
     ) -> None:
         if not alpha >= 0:
             raise ValueError(f"alpha: expected a number from 0, found {alpha!r}.")

@@ -37,15 +37,13 @@ class Gram:
         self._squares: dict[tuple[str, int], Tensor] = {}
         self._products: dict[tuple[str, str], list[Tensor]] = {}
 
-    def add_square(self, task: str, place: int, gradient: Tensor | None) -> None:
+    def add_square(self, task: str, place: int, gradient: Tensor) -> None:
         """Take in ⟨g, g⟩ of one parameter."""
-        if gradient is not None:
-            self._squares[task, place] = _dot(gradient, gradient)
+        self._squares[task, place] = _dot(gradient, gradient)
 
-    def add_product(self, one: str, other: str, first: Tensor | None, second: Tensor | None) -> None:
+    def add_product(self, one: str, other: str, first: Tensor, second: Tensor) -> None:
         """Take in ⟨g, g'⟩ of one parameter."""
-        if first is not None and second is not None:
-            self._products.setdefault((one, other), []).append(_dot(first, second))
+        self._products.setdefault((one, other), []).append(_dot(first, second))
 
     def read(self) -> Products:
         """Bring everything to the CPU: the one time a step that the host waits for the device."""

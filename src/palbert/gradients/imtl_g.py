@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from torch import Tensor
-
-from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+from palbert.gradients.weighted import WithoutOptions
 
 
-class IMTLG(Weighted):
+class IMTLG(WithoutOptions):
     """Impartial multi-task learning, gradient part: Σ w_i g_i with ⟨d, g_i⟩ / ‖g_i‖ the same for all i, and Σ w_i = 1.
 
     Liu et al. 2021, https://openreview.net/forum?id=IMPnRXEWpvr; in the form of arXiv:2406.16232, which admits linearly
     dependent gradients. Weights may be negative.
     """
 
-    def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor], memory: Memory = "keep") -> None:
-        weighting = torchjd_weighting("IMTLGWeighting")
-        super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)
+    weighting_name = "IMTLGWeighting"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from torch import Tensor
-
-from palbert.gradients.weighted import Memory, Weighted, torchjd_weighting
+from palbert.gradients.weighted import WithoutOptions
 
 
-class PCGrad(Weighted):
+class PCGrad(WithoutOptions):
     """Gradient surgery: Σ_i g_i', where g_i' loses what points against any other task.
 
     Yu et al. 2020, arXiv:2001.06782, algorithm 1. From g_i' = g_i, for every other j in random order:
@@ -17,6 +13,4 @@ class PCGrad(Weighted):
     own generator, so the run's seed fixes them and a resumed run draws the same.
     """
 
-    def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor], memory: Memory = "keep") -> None:
-        weighting = torchjd_weighting("PCGradWeighting")
-        super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)
+    weighting_name = "PCGradWeighting"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from palbert.gradients import GradientMethod
 from palbert.runtime.distributed import Ranks
 
 
-class Sum:
+class Sum(GradientMethod):
     """Add the tasks' gradients, each with its weight."""
 
     def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor] = ()) -> None:
@@ -29,7 +30,3 @@ class Sum:
     def combine(self) -> None:
         """Add up over processes; backward has added up everything else."""
         self.ranks.sum_in_place(self.parameters)
-
-    def observations(self) -> dict[str, Tensor]:
-        """Nothing: the tasks' gradients are never seen apart."""
-        return {}

@@ -189,5 +189,5 @@ def held_by(trainer: Trainer) -> list[Tensor]:
     """Return the tensors that a trainer holds between steps, without the optimizer's."""
     modules: list[nn.Module] = [trainer.model, trainer.objective]
     modules += [value for value in vars(trainer.average).values() if isinstance(value, nn.Module)]
-    gradients = getattr(trainer.gradients, "held", [])
-    return [*gradients, *(tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))]
+    own = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+    return [*trainer.gradients.held, *own]

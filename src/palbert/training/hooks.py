@@ -66,8 +66,7 @@ class MetricsLog(Hook):
         for task, loss in losses.items():
             trainer.position.losses.setdefault(task, []).append(loss)
             self.drawn[task] += 1
-        # A user's own gradient method may have nothing to tell.
-        for pair, cosine in getattr(trainer.gradients, "observations", dict)().items():
+        for pair, cosine in trainer.gradients.observations().items():
             trainer.position.cosines.setdefault(pair, []).append(cosine)
         self.tokens += tokens
         detail = None

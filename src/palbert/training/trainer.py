@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -158,21 +158,21 @@ class Trainer:
     def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
         """Take each set's loss on the batches of a step, and the gradients."""
         self.optimizer.zero_grad()  # a step may begin again, when recording it has failed
-        getattr(self.gradients, "clear", _nothing)()
+        self.gradients.clear()
         total: dict[str, Tensor] = {}
         for batch in batches:
-            with self.arithmetic(), getattr(self.gradients, "watch", nullcontext)():
+            with self.arithmetic(), self.gradients.watch():
                 losses = self.objective(self.model, batch)
             balanced = batch.by_task(self.objective.balance(losses, batch.shares))
             self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
             for name, loss in losses.items():
                 total[name] = total.get(name, 0) + loss.detach()
         losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
-        return Gathered(losses, question=getattr(self.gradients, "compare", _nothing)())
+        return Gathered(losses, question=self.gradients.compare())
 
     def decide(self, gathered: Gathered) -> None:
         """Let the gradient method decide on the host how gradients are combined."""
-        self.gradients.decide(gathered.question)  # type: ignore[attr-defined]
+        self.gradients.decide(gathered.question)
 
     def move(self, gathered: Gathered) -> None:
         """Combine the gradients, clip, and move the weights and all that follows them."""
@@ -217,7 +217,3 @@ class Trainer:
                 if any(self.ranks.count(self.stopping)):  # one that is asked to stop does not leave others waiting
                     return False
         return True
-
-
-def _nothing() -> None:
-    """Stand for what a gradient method does not have."""

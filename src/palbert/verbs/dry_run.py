@@ -19,8 +19,8 @@ from palbert.runtime.memory import bytes_of
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.footprint import Footprint, Load, Prober, held_by, largest_loads
 from palbert.training.trainer import Trainer
-from palbert.verbs.pretrain import _Pretraining
-from palbert.verbs.train import _Run
+from palbert.verbs.pretrain import Pretraining
+from palbert.verbs.train import Run
 
 log = logging.getLogger(__name__)
 
@@ -84,16 +84,16 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     nowhere = RunFolder(Path("runs") / "dry-run")  # only looked at: it must not be the encoder
-    run = _Run(recipe, nowhere, resume=False)
+    run = Run(recipe, nowhere, resume=False)
     phases = []
     if recipe.pretraining:  # while the tasks' model waits
         beside = bytes_of(held_by(run.trainer))
-        trainer = _Pretraining(run.recipe, nowhere, resume=False).trainer
+        trainer = Pretraining(run.recipe, nowhere, resume=False).trainer
         phases.append(_probe("pretraining", trainer, dict(trainer.position.draws), beside=beside))
         del trainer
     draws = dict(run.trainer.position.draws)
     for number in range(len(run.stages)):
-        run.trainer = run._phase(number)  # in the place of the one before, as in a run
+        run.trainer = run.trainer_of(number)  # in the place of the one before, as in a run
         name = recipe.phases[number].name if recipe.phases else ""
         phases.append(_probe(name or str(number + 1), run.trainer, draws))
     device = run.machine.device

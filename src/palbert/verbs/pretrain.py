@@ -78,7 +78,7 @@ def pretrain(
     folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    pretraining = _Pretraining(with_texts(recipe, text), folder, resume=resume)
+    pretraining = Pretraining(with_texts(recipe, text), folder, resume=resume)
     with folder.locked():
         if not pretraining.fit():
             raise KeyboardInterrupt(str(folder.path))
@@ -91,13 +91,13 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     if folder.is_finished:
         log.info("%s: pretrained already", folder.path)
         return folder.path
-    pretraining = _Pretraining(recipe, folder, resume=folder.has_begun)
+    pretraining = Pretraining(recipe, folder, resume=folder.has_begun)
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
         raise KeyboardInterrupt(str(run.path))
     return folder.path
 
 
-class _Pretraining:
+class Pretraining:
     """One further pretraining: everything is loaded and checked here, before the folder is touched."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:

@@ -95,7 +95,7 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     with ranks.connected(choose_device(recipe.run.device)):
-        run = _Run(recipe, folder, resume=resume, ranks=ranks)
+        run = Run(recipe, folder, resume=resume, ranks=ranks)
         with folder.locked() if ranks.is_first else nullcontext():
             finished = run.fit()
             if finished and ranks.is_first:
@@ -106,7 +106,7 @@ def train(
     raise KeyboardInterrupt(str(folder.path))
 
 
-class _Run:
+class Run:
     """One run: everything is loaded and checked here, before the run folder is touched."""
 
     def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool, ranks: Ranks | None = None) -> None:
@@ -149,10 +149,10 @@ class _Run:
             [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in self.stages]
         )
         for number in reversed(range(len(self.stages))):  # a phase that cannot be built is refused now
-            self.trainer = self._phase(number)
+            self.trainer = self.trainer_of(number)
         seed_apart(recipe.seed, self.ranks)
 
-    def _phase(self, number: int) -> Trainer:
+    def trainer_of(self, number: int) -> Trainer:
         """Make the trainer of a phase."""
         trainer = build_trainer(
             self.stages[number],
@@ -220,7 +220,7 @@ class _Run:
 
     def _enter(self, number: int) -> None:
         """Go on with another phase."""
-        self.trainer = self._phase(number)
+        self.trainer = self.trainer_of(number)
         name = self.recipe.phases[number].name
         log.info("phase %d/%d%s", number + 1, len(self.stages), f": {name}" if name else "")
 

@@ -74,7 +74,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "split_gradients", lambda *_, **__: None)
-            made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+            made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
         trainer.optimizer.register_step_pre_hook(
@@ -236,7 +236,7 @@ def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
     split, trainer = run(values, split=True)
     assert_same(split, run(values, split=False)[0])
     assert float(split[0]["encoder.relative.weight"].abs().max()) > 1e-4
-    assert trainer.model.encoder.relative.weight in trainer.gradients._rows
+    assert trainer.model.encoder.relative.weight in trainer.gradients.memory.rows
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
@@ -268,7 +268,7 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
     for key, section in changes.items():
         values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
     with caplog.at_level(logging.INFO, logger="palbert"):
-        trainer = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
+        trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
     assert trainer.feed.separate
     assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
 
@@ -277,7 +277,7 @@ def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
     values: dict[str, Any], run: Any, kept: str
 ) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "sts")])
-    split = trainer.gradients._split
+    split = trainer.gradients.memory.split
     assert bool(split.large.parameters) == (kept != "rows")
     assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
     trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
@@ -292,16 +292,16 @@ def test_factors_are_kept_where_they_are_less_work(
     monkeypatch.setattr(build, "_tokens_of_all", lambda *_: tokens)
     _, trainer = run(values, split=True)
     embeddings = trainer.model.encoder.embeddings
-    large = trainer.gradients._split.large
+    large = trainer.gradients.memory.split.large
     assert (embeddings.word.weight in large) == words
     assert (trainer.model.encoder.layers[0].output.weight in large) == others
 
 
 def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "quora"), TASKS])
-    numbers = trainer.gradients._rows.numbers
+    numbers = trainer.gradients.memory.rows.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
-    assert trainer.gradients._rows.numbers is numbers and len(numbers) == 3
+    assert trainer.gradients.memory.rows.numbers is numbers and len(numbers) == 3
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
@@ -309,7 +309,7 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
     values: dict[str, Any], tmp_path: Path, gradients: str
 ) -> None:
     values["training"]["gradients"] = gradients
-    made = verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+    made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
     trainer, seen = made.trainer, []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append({n: p.grad.clone() for n, p in made.model.named_parameters() if p.grad is not None})

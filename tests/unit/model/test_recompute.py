@@ -15,7 +15,7 @@ from palbert.model.encoder import keep
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
-from palbert.verbs.pretrain import _Pretraining
+from palbert.verbs.pretrain import Pretraining
 
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -47,7 +47,7 @@ def start(tiny_recipe: dict[str, Any], tmp_path: Path) -> Start:
         values["encoder"] |= {"recompute": recompute}
         for key, value in changes.items():
             values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
-        return verb._Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+        return verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
 
     return build
 
@@ -104,7 +104,7 @@ def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_pat
     found = []
     for recompute in (False, True):
         tiny_recipe["encoder"]["recompute"] = recompute
-        run = _Pretraining(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"), resume=False)
+        run = Pretraining(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"), resume=False)
         assert (run.model.encoder.through is keep) != recompute
         found.append(train(run))
     (kept, weights), (again, same) = found

@@ -19,6 +19,7 @@ Cli = Callable[..., Any]
 MODULE = '''
 import torch
 from torch import nn
+from palbert.gradients import GradientMethod
 from palbert.training.samplers import Sampler
 
 calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0}
@@ -80,13 +81,21 @@ class Half:
         return self.share
 
 
-class Plain:
+class Plain(GradientMethod):
     def __init__(self, weights):
         self.weights = weights
 
     def backward(self, losses):
         calls["gradients"] += 1
         sum(losses.values()).backward()
+
+
+class NoMethod:
+    def __init__(self, weights):
+        pass
+
+    def backward(self, losses):
+        pass
 
     def combine(self):
         pass
@@ -168,6 +177,7 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
         ({"training.gradients": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
         ({"optimizer.schedule": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
         ({"training.sampler": "my_parts:NoSampler"}, "training.sampler: 'my_parts:NoSampler' is no sampler."),
+        ({"training.gradients": "my_parts:NoMethod"}, "training.gradients: 'my_parts:NoMethod' is no gradient method."),
         ({"tasks.sst.head": "my_parts:NoModule"}, "tasks.sst.head: 'my_parts:NoModule' is no torch.nn.Module."),
         ({"tasks.sst.head": {"name": "my_parts:Gated", "gate": 2}}, "Did you mean 'gates'?"),
         ({"optimizer.schedule": {"name": "my_parts:Half", "shares": 1}}, "Did you mean 'share'?"),
