@@ -83,8 +83,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         torch.manual_seed(0)
         made.model.train()
         sets = list(trainer.feed.sets)
-        for number, names in enumerate(plan or [sets, sets]):
-            trainer.step(trainer.feed(names, dict.fromkeys(sets, 0 if same else number)))
+        draws = dict.fromkeys(sets, 0)
+        for names in plan or [sets, sets]:
+            trainer.step(trainer.feed(names, draws))
+            if not same:
+                trainer.feed.count(sets, draws)
         assert trainer.gradients.separate is not split
         return seen, trainer
 
