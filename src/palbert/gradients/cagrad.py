@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from palbert.gradients.weighted import MemoryName, Weighted, torchjd_weighting
+from palbert.options import check_number
 
 
 class CAGrad(Weighted):
@@ -29,5 +30,5 @@ class CAGrad(Weighted):
         c: float = 0.4,
         memory: MemoryName = "keep",
     ) -> None:
-        weighting = torchjd_weighting("CAGradWeighting", c=c)
+        weighting = torchjd_weighting("CAGradWeighting", c=check_number("c", c, least=0))
         super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from palbert.gradients.weighted import MemoryName, Weighted, torchjd_weighting
+from palbert.options import check_number
 
 
 class FairGrad(Weighted):
@@ -30,7 +31,5 @@ class FairGrad(Weighted):
         alpha: float = 1.0,
         memory: MemoryName = "keep",
     ) -> None:
-        if not alpha >= 0:
-            raise ValueError(f"alpha: expected a number from 0, found {alpha!r}.")
-        weighting = torchjd_weighting("FairGradWeighting", alpha=alpha)
+        weighting = torchjd_weighting("FairGradWeighting", alpha=check_number("alpha", alpha, least=0))
         super().__init__(weights, parameters=parameters, weighting=weighting, memory=memory)

@@ -58,7 +58,7 @@ class Objectives(Objective):
         averaged = {name for term in terms if term.averages for name in term.goals}
         clean = Pass.of(model, batch, twice=compared, averaged=averaged)
         losses = self.supervised.of(batch, {name: clean.answers(name) for name in clean.outputs})
-        for term in self.terms:
+        for term in terms:
             for task, value in term(model, batch, clean).items():
                 losses[task] = losses[task] + value if task in losses else value
         return losses
