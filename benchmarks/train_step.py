@@ -61,7 +61,7 @@ def sequences(batch_size: int, batches: int) -> list[tuple[list[torch.Tensor], t
     around = tokenizer.template
     found = []
     for number in range(batches):
-        rows = stream.batch(number)
+        rows = stream.batch(number * stream.batch_size)
         ids = [np.concatenate([around.before, dataset.tokens[0][row], around.after]) for row in rows]
         found.append(([torch.from_numpy(each).long() for each in ids], torch.from_numpy(dataset.labels[rows])))
     return found

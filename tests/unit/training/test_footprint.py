@@ -51,8 +51,7 @@ def test_the_largest_step_has_the_most_tokens_of_all_that_are_collated(start: St
         for sets in trainer.sampler.epoch(epoch):
             tokens = max(batch.tokens for batch in trainer.feed(sets, draws))
             largest[sets] = max(tokens, largest.get(sets, 0))
-            for name in sets:
-                draws[name] += trainer.feed.sets[name].stream.batch_size
+            trainer.feed.count(sets, draws)
     counted = dict(trainer.position.draws)
     found = largest_loads(trainer, counted)
     assert {load.sets: load.tokens for load in found} == {tuple(sets): tokens for sets, tokens in largest.items()}
