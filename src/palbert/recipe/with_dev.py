@@ -20,7 +20,8 @@ def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
         )
         for name, task in recipe.tasks.items()
     }
-    told = f"Trained on train and dev together for {epochs} epoch{'s' * (epochs > 1)}: scores on dev are of rows it has learnt."
+    length = f"{epochs} epoch{'s' * (epochs > 1)}"
+    told = f"Trained on train and dev together for {length}: scores on dev are of rows it has learnt."
     changes = {"tasks": tasks, "description": f"{recipe.description} {told}".strip()}
     if recipe.phases:
         return recipe.model_copy(update={**changes, "phases": _first(recipe.phases, epochs)})
