@@ -11,7 +11,8 @@ from pathlib import Path
 from palbert.build.teachers import teachers_sha256
 from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.pretrained import resolve_encoder, weight_files
+from palbert.evaluation.table import Result
+from palbert.model.pretrained import resolve_encoder, weight_files, weights_sha256
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
 
@@ -40,6 +41,16 @@ def fingerprint(recipe: Recipe) -> str:
     settings["order"] = list(recipe.sets)  # in which heads draw their first weights, and some samplers go
     settings["precision"] = recipe.run.precision
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def difference(recipe: Recipe, result: Result) -> str:
+    """Say what a result was made with that is not a recipe's own: another encoder, other files, or other settings."""
+    if result["encoder"]["sha256"] != weights_sha256(resolve_encoder(recipe.encoder.name)):
+        return f"another encoder, {result['encoder']['name']}"
+    sources = [source for task in recipe.sets.values() for source in (*task.train, *task.dev)]
+    present = {_hashed(file) for source in sources for file in resolve_files(source.path)}
+    changed = [name for name, former in result["data"]["files"].items() if former not in present]
+    return f"another content of {', '.join(changed)}" if changed else "other settings"
 
 
 def _encoder(folder: Path) -> list[str]:

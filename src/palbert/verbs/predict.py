@@ -92,6 +92,11 @@ def _columns(task: Task, texts: Sequence[Text]) -> list[list[str]]:
     for number, text in enumerate(texts):
         row = tuple(text) if isinstance(text, tuple | list) else (text,)
         if len(row) != len(task.text) or not all(isinstance(item, str) for item in row):
-            raise DataError(f"Task '{task.name}' takes {wanted} per row; row {number} is {text!r:.60}.")
+            hint = (
+                "In the command: --pair FIRST SECOND, or lines of two texts with a tab between them."
+                if task.kind == "pair" and len(row) == 1
+                else None
+            )
+            raise DataError(f"Task '{task.name}' takes {wanted} per row; row {number} is {text!r:.60}.", hint=hint)
         rows.append(row)
     return [[row[side] for row in rows] for side in range(len(task.text))]

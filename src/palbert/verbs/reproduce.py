@@ -27,7 +27,7 @@ from palbert.recipe.tables import Table, load_tables
 from palbert.runtime.files import write_text
 from palbert.runtime.progress import bar
 from palbert.runtime.run_folder import RunFolder
-from palbert.verbs.fingerprint import fingerprint
+from palbert.verbs.fingerprint import difference, fingerprint
 from palbert.verbs.row_result import row_result
 from palbert.verbs.train import train
 
@@ -182,18 +182,14 @@ def read_result(path: Path) -> Result:
 
 def _refuse_others(jobs: Sequence[Job]) -> None:
     """Refuse to mix results of other settings into a table; of seeds that are not asked for, too."""
-    wanted = {job.folder: job.key[0] for job in jobs}
-    others = [
-        str(path)
-        for folder, own in wanted.items()
-        for path in sorted(folder.glob("seed-*.json"))
-        if read_result(path)["fingerprint"] != own
-    ]
-    if others:
-        raise RunFolderError(
-            f"These results are of other settings, data or another encoder: {', '.join(others)}.",
-            hint="Give another folder with --out, or remove them.",
-        )
+    found = []
+    for job in {job.folder: job for job in jobs}.values():
+        for path in sorted(job.folder.glob("seed-*.json")):
+            result = read_result(path)
+            if result["fingerprint"] != job.key[0]:
+                found.append(f"{path}: made with {difference(job.recipe, result)}.")
+    if found:
+        raise RunFolderError("\n".join(found), hint="Give another folder with --out, or remove them.")
 
 
 def _one_after_the_other(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
