@@ -76,7 +76,10 @@ def reproduce(
     typer.echo("\n".join(f"Table: {path}" for path in done.tables))
     if done.failures:
         lines = "\n".join(f"{name}: {error}" for name, error in done.failures.items())
-        raise TrainingError(f"{len(done.failures)} failed:\n{lines}", hint="The same command again tries them again.")
+        raise TrainingError(
+            f"{len(done.failures)} failed:\n{lines}",
+            hint="Once the cause is mended, the same command tries them again.",
+        )
 
 
 def results(

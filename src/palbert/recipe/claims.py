@@ -95,6 +95,8 @@ class Transfer(Value):
 class Claims(Value):
     """The content of a file of claims."""
 
+    intro: str = ""
+    """What stands above all tables, as Markdown."""
     claims: dict[str, Claim]
     """The claims by name, in order."""
     curves: dict[str, Curves] = Field(default_factory=dict)

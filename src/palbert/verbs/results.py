@@ -26,14 +26,6 @@ Rows = Mapping[str, list[Result]]
 HEAD = """# Results
 
 <!-- Written by `palbert results` from results, recipes/*/*.toml and recipes/claims.toml; edit those instead. -->
-
-What three reports measured, what palbert measures with their settings on other encoders and data, and what it
-reaches with its own ([how](guides/reproduce.md)). All of it is computed from single runs; different encoders or data
-are told apart.
-
-- The reports train bert-base-uncased. What is reported stands beside our scores for comparison; the difference has the
-  encoder and the data in it too, and is no error of reproduction.
-- A score is that of the best epoch on the same dev rows, a little too high; a highest of many rows is so once more.
 """
 MARK = "<!-- Written by `palbert results`"
 
@@ -54,7 +46,7 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") ->
     check_names(claims, claims_file, found)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     found = dict(sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])))
-    sections = [HEAD, *overview_text(found)]
+    sections = [HEAD, *([f"{claims.intro.strip()}\n"] if claims.intro else []), *overview_text(found)]
     for setting, rows in found.items():
         sections.append(f"## {setting}\n")
         variant = next(iter(rows.values()))[0]["data"]["variant"]

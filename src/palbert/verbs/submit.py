@@ -54,7 +54,8 @@ def submit(
 
     Args:
         run: The folder of a run.
-        test: A folder with the course's files; the run's own test files unless given.
+        test: A folder with the course's files, or with files named as in the run's recipe; the recipe's own files
+            unless given.
         files: Files of single tasks, wherever they are.
         tasks: Which tasks; all of the run unless given.
         split: Whose rows are looked for in the folder or in the run's recipe.
@@ -99,7 +100,7 @@ def _find(
         predictor.task(name)  # refuses unknown ones
     if test is not None and not Path(test).is_dir():
         raise DataError(f"{test}: no such folder.", hint="Give the folder of the test files, or task=FILE.")
-    own = load_recipe(folder.recipe, check_files=False).tasks if test is None and folder.recipe.is_file() else {}
+    own = load_recipe(folder.recipe, check_files=False).tasks if folder.recipe.is_file() else {}
     found: dict[str, Sources] = {}
     problems = []
     for name in tasks:
@@ -109,10 +110,9 @@ def _find(
         elif test is not None and course:
             found[name] = (Source(path=str(Path(test) / course)),)
         elif name in own and getattr(own[name], split):
-            found[name] = getattr(own[name], split)
+            found[name] = tuple(_in_folder(source, test) for source in getattr(own[name], split))
         else:
-            where = f"{test}: no name is known for it" if test is not None else "the run's recipe names none"
-            problems.append(f"{name}: no {split} file; {where}.")
+            problems.append(f"{name}: no {split} file is known: the run's recipe names none.")
             continue
         problems += [
             f"{name}: no such file: {source.path}"
@@ -124,6 +124,13 @@ def _find(
             "\n".join(problems), hint="Name a task's file with --test task=FILE, or the tasks to predict with --task."
         )
     return found
+
+
+def _in_folder(source: Source, folder: str | Path | None) -> Source:
+    """Look for a file of the run's own recipe in another folder, if one is given."""
+    if folder is None or source.path.startswith("hf:"):
+        return source
+    return source.model_copy(update={"path": str(Path(folder) / Path(source.path).name)})
 
 
 def _read(task: Task, sources: Sources) -> tuple[list[str], list[tuple[str, ...]]]:

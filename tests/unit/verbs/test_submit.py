@@ -6,11 +6,13 @@ import csv
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 import palbert
 from palbert.errors import CheckpointError, DataError, PalbertError, RecipeError, RunFolderError
@@ -18,6 +20,11 @@ from palbert.recipe.load import SAMPLES_FOLDER, load_recipe, make_recipe
 from palbert.recipe.with_dev import has_dev, with_dev
 from palbert.tasks.catalog import COURSE_FILES
 from palbert.training.trainer import Trainer
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
@@ -111,6 +118,18 @@ def test_a_checkpoint_alone_answers_too(run_copy: Path, course: Path, tmp_path: 
         palbert.submit(best, test=course, with_dev=True)
 
 
+def test_files_of_other_tasks_are_looked_for_by_their_own_names(run_copy: Path, tmp_path: Path) -> None:
+    recipe = (run_copy / "recipe.toml").read_text("utf-8")
+    values = tomllib.loads(recipe)
+    values["tasks"]["sst"]["test"] = [{"path": "/elsewhere/mine.csv", "text": ["words"]}]
+    (run_copy / "recipe.toml").write_text(tomli_w.dumps(values), "utf-8")
+    (tmp_path / "mine.csv").write_text("id,words\n7,A film.\n", "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(COURSE_FILES, "sst")
+        done = palbert.submit(run_copy, test=tmp_path, tasks=["sst"])
+    assert done.rows == {"sst": 1} and "\n7," in (run_copy / "submission/predictions/sst.csv").read_text("utf-8")
+
+
 # What is refused
 
 
@@ -123,7 +142,7 @@ def test_all_missing_files_are_named_at_once(run_copy: Path, course: Path) -> No
     assert f"sts: no such file: {course / 'sts-test-student.csv'}" in error.value.message
     assert "--test task=FILE" in (error.value.hint or "")
     assert not (run_copy / "submission").exists()
-    with pytest.raises(DataError, match="sst: no test file; the run's recipe names none"):
+    with pytest.raises(DataError, match="sst: no test file is known: the run's recipe names none"):
         palbert.submit(run_copy)
     with pytest.raises(DataError, match="no such folder"):
         palbert.submit(run_copy, test=course / "nowhere")
