@@ -35,12 +35,13 @@ class Chunk:
         """Return a column as text, or say which ones there are."""
         if name not in self.columns:
             raise no_column(self.path, name, list(self.columns))
-        for value, line in zip(self.columns[name], self.lines, strict=True):
-            if isinstance(value, list | dict):
+        values = self.columns[name]
+        for value, line in zip(values, self.lines, strict=True):
+            if not isinstance(value, str) and isinstance(value, list | dict):
                 raise DataError(
                     f"{self.path}, line {line}: expected a text or a number in '{name}', found {value!r:.60}."
                 )
-        return [as_text(value) for value in self.columns[name]]
+        return [as_text(value) for value in values]
 
 
 def no_column(path: str, name: str, known: list[str]) -> DataError:

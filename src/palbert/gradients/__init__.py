@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from palbert.errors import RecipeError
 from palbert.runtime.distributed import Ranks
 
 
@@ -25,7 +26,7 @@ class GradientMethod:
     def join(self, ranks: Ranks) -> None:
         """Work on the gradients of several processes, added up; a method that does not say how has one process."""
         if ranks.size > 1:
-            raise NotImplementedError
+            raise NotImplementedError(f"{type(self).__name__} has no method join(ranks).")
 
     @property
     def separate(self) -> bool:
@@ -46,7 +47,7 @@ class GradientMethod:
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Take in the losses of one batch; a step may have several."""
-        raise NotImplementedError
+        raise RecipeError(f"{type(self).__name__} has no method backward(losses).")
 
     def compare(self) -> Any:
         """Take on the device what is to be decided on, after the last `backward`; None if there is nothing."""

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and hashes of files."""
+"""Files written whole or not at all, CSV that reads as it was written, and hashes of files."""
 
 from __future__ import annotations
 

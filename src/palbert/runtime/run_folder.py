@@ -87,11 +87,6 @@ class RunFolder:
         """Whether there is anything to go on from: a checkpoint, or a pretraining of the run's own."""
         return self.has_begun or self.pretrained.is_dir()
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run has come to its end: its report is written last."""
-        return self.report("json").is_file()
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Refuse to work here beside another process; a lock ends with the process that holds it, however it ends."""

@@ -56,7 +56,8 @@ def predict_file(
         for chunk in read_chunks(str(source), quoting=spec.quoting, size=CHUNK):
             # JSONL rows may lack what others have: every chunk gets all columns.
             given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in kept}
-            rows = list(zip(*([as_text(text) or "" for text in given[name]] for name in names), strict=True))
+            texts = [chunk.column(name) if name in chunk.columns else given[name] for name in names]
+            rows = list(zip(*([text or "" for text in column] for column in texts), strict=True))
             empty += sum(not all(text.strip() for text in row) for row in rows)
             predictions = predictor.predict(task, rows)
             answers: dict[str, list[Any]] = {"prediction": [item.answer for item in predictions]}

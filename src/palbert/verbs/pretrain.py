@@ -70,7 +70,7 @@ def pretrain(
         raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
-    if resume and folder.is_finished:
+    if resume and _is_complete(folder):
         raise RunFolderError(
             f"{folder.path}: nothing to resume: this encoder is complete.",
             hint="Add --force to pretrain again, or give another folder with --out.",
@@ -88,13 +88,18 @@ def pretrain(
 def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     """Pretrain inside a run, before its tasks, or go on with that; return the folder of the new encoder."""
     folder = RunFolder(run.pretrained)
-    if folder.is_finished:
+    if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
         return folder.path
     pretraining = Pretraining(recipe, folder, resume=folder.has_begun)
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
         raise KeyboardInterrupt(str(run.path))
     return folder.path
+
+
+def _is_complete(folder: RunFolder) -> bool:
+    """Whether an encoder is there as a whole: its report is written last."""
+    return folder.report("json").is_file()
 
 
 class Pretraining:

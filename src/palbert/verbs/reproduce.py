@@ -212,7 +212,7 @@ def _side_by_side(count: int) -> Callable[[Sequence[Job]], Iterator[tuple[Job, s
         pool = ThreadPoolExecutor(count)
         places: SimpleQueue[dict[str, str]] = SimpleQueue()
         # Processes that all take all cores slow each other down, many times over; the user's own word comes first.
-        threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // count))}
+        threads = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // count))}
         for place in islice(cycle(_gpus() or [{}]), count):
             places.put(place)
         try:

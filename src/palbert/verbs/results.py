@@ -37,13 +37,14 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") ->
     if not tables or claims_file is None:
         raise RecipeError("No tables and claims here.", hint="Start it where recipes/ is.")
     claims = load_claims(claims_file)
-    found = read_results([Path(folders)] if isinstance(folders, str | Path) else [Path(folder) for folder in folders])
+    folders = [folders] if isinstance(folders, str | Path) else folders
+    found = read_results([Path(folder) for folder in folders])
     if not found:
         log.warning("No results in %s; those of smoke runs do not count.", ", ".join(map(str, folders)))
     path = Path(out)
     if path.is_file() and MARK not in path.read_text("utf-8", errors="replace"):
         raise RunFolderError(f"{path}: holds something else than results.", hint="Give another file with --out.")
-    check_names(claims, claims_file, found)
+    _check_claims(claims, claims_file, found)
     reported = {f"{table.name}:{name}": row.reported for table in tables for name, row in table.spec.rows.items()}
     found = dict(sorted(found.items(), key=lambda item: (not _has_own(item[1]), item[0])))
     sections = [HEAD, *([f"{claims.intro.strip()}\n"] if claims.intro else []), *overview_text(found)]
@@ -64,7 +65,7 @@ def results(folders: Sequence[str | Path], *, out: str | Path = "results.md") ->
     return path
 
 
-def check_names(claims: Claims, path: Path, found: Mapping[str, Rows]) -> None:
+def _check_claims(claims: Claims, path: Path, found: Mapping[str, Rows]) -> None:
     """Refuse claims about scores, losses or labels that the results of their rows do not have."""
     wanted = [
         *(

@@ -36,23 +36,27 @@ SAYS = {
 
 
 def overview_text(found: Mapping[str, Rows]) -> list[str]:
-    """Write what there is for every setting, with its highest mean over seeds; nothing without results.
-
-    Only rows of the most common formula and with as many seeds as any are compared: scores by other formulas mean
-    something else, and the luckiest of many single runs is no best model.
-    """
+    """Write what there is for every setting, with its highest mean over seeds; nothing without results."""
     lines = ["| encoder and data | runs | highest overall | of |", "|---|---|---|---|"]
     for setting, rows in found.items():
         runs = {(result["fingerprint"], result["seed"]) for results in rows.values() for result in results}
-        formulas = Counter(results[0]["formula"] for results in rows.values() if len(results[0]["tasks"]) > 1)
-        common = {row for row in rows if formulas and rows[row][0]["formula"] == formulas.most_common(1)[0][0]}
-        scores = {row: values for row in rows if row in common and (values := _scores(rows, row, "overall"))}
-        most = max(map(len, scores.values()), default=0)
-        scores = {row: values for row, values in scores.items() if len(values) == most}
+        scores = _comparable(rows)
         best = max(scores, key=lambda row: spread(scores[row]).mean, default=None)
         shown = [f"{_spread(scores[best])} ({plural(len(scores[best]), 'seed')})", f"`{best}`"] if best else ["–", "–"]
         lines.append(line([f"[{setting}](#{_anchor(setting)})", str(len(runs)), *shown]))
     return ["\n".join([*lines, ""])] if found else []
+
+
+def _comparable(rows: Rows) -> dict[str, list[float]]:
+    """Return the overall scores of rows of the most common formula that have as many seeds as any.
+
+    Scores by other formulas mean something else, and the luckiest of many single runs is no best model.
+    """
+    scores = {row: values for row in rows if (values := _scores(rows, row, "overall"))}
+    formulas = Counter(rows[row][0]["formula"] for row in scores)
+    scores = {row: scores[row] for row in scores if rows[row][0]["formula"] == formulas.most_common(1)[0][0]}
+    most = max(map(len, scores.values()), default=0)
+    return {row: values for row, values in scores.items() if len(values) == most}
 
 
 def _anchor(heading: str) -> str:

@@ -67,7 +67,7 @@ def submit(
     folder = RunFolder(Path(run))
     if folder.recipe.is_file() and has_dev(load_recipe(folder.recipe, check_files=False)):
         checkpoint = checkpoint or "last"  # its best one was chosen on rows that it had learnt
-        if checkpoint == "last" and not folder.is_finished:
+        if checkpoint == "last" and not _is_trained(folder):
             raise RunFolderError(
                 f"{folder.path}: its training on train and dev is not finished.",
                 hint="Give the --with-dev command again, which goes on with it, or choose a --checkpoint yourself.",
@@ -197,6 +197,15 @@ def _refuse_to_replace(folder: Path, tasks: Sequence[str], split: str, predictor
         raise RunFolderError(f"{there[0]}: exists already.", hint="Add --force to replace it, or give another --out.")
 
 
+def _is_trained(folder: RunFolder) -> bool:
+    """Whether a run has done all of its epochs; one that was stopped may have a report all the same."""
+    last = folder.checkpoints / "last"
+    if not folder.recipe.is_file() or not folder.has_begun:
+        return False
+    epochs = sum(stage.training.epochs for stage in load_recipe(folder.recipe, check_files=False).stages)
+    return bool(read_description(last)["scores"].get("epoch") == epochs)
+
+
 def _with_dev_folder(folder: RunFolder) -> RunFolder:
     place = folder.path if folder.path.name else folder.path.resolve()  # "." has no name
     return RunFolder(place.with_name(f"{place.name}-with-dev"))
@@ -207,7 +216,7 @@ def _train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None
 
     Nothing is left to stop by, so the best epoch's number is taken.
     """
-    if target.is_finished and not force:
+    if _is_trained(target) and not force:
         raise RunFolderError(
             f"{target.path}: has been trained on train and dev already.",
             hint=f"Predict with it: palbert submit {target.path}; or train it anew with --force.",

@@ -221,6 +221,15 @@ def test_empty_texts_are_answered_with_a_warning(kind: str, trained: Path, tmp_p
     assert written[1]["prediction"] == alone.answer
 
 
+def test_a_list_is_no_text(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "in.jsonl").write_text('{"sentence": "fine", "tags": ["a"]}\n{"sentence": ["fine"]}\n', "utf-8")
+    result = cli(
+        "predict", trained, "--task", "sst", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.csv"
+    )
+    assert result.code == 2 and "line 2: expected a text or a number in 'sentence'" in result.err
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_pair_with_two_empty_texts_counts_as_one_row(trained: Path, tmp_path: Path, cli: Cli) -> None:
     given = write(tmp_path / "in.csv", [{"sentence1": "", "sentence2": ""}, {"sentence1": "a", "sentence2": "b"}])
     result = cli("predict", trained, "-t", "sts", "--input", given, "--output", tmp_path / "out.csv")
