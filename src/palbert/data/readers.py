@@ -119,25 +119,32 @@ def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
             stream.seek(0)
             if quoted or separator == ",":
                 reader = csv.reader(
-                    stream, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+                    stream,
+                    delimiter=separator,
+                    quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+                    strict=True,  # or a quote that is never closed would take the rest of the file for one text
                 )
-                rows = _numbered(reader)
+                rows = _numbered(file, reader)
             else:  # csv would end a line at a lone carriage return inside a field
                 stripped = (line.rstrip("\r\n") for line in stream)
                 rows = ((number, line.split("\t") if line else []) for number, line in enumerate(stripped, 1))
             yield from _separated_chunks(file, rows, size)
         except UnicodeDecodeError:
             raise _not_utf8(file) from None
-        except csv.Error as error:
-            raise DataError(f"{file}, line {reader.line_num}: {error}.") from error
 
 
-def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+def _numbered(file: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
     """Give each row the line where it begins; csv counts the lines up to its end."""
     begin = 1
-    for row in reader:
-        yield begin, row
-        begin = reader.line_num + 1
+    try:
+        for row in reader:
+            yield begin, row
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        what = "a quote that begins here is never closed" if "unexpected end" in str(error) else str(error)
+        raise DataError(
+            f"{file}, line {begin}: {what}.", hint='Mend the row, or set quoting = "off" if quotes mean nothing here.'
+        ) from error
 
 
 def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: int) -> Iterator[Chunk]:

@@ -73,6 +73,17 @@ def test_quoting_off_keeps_the_quotes_of_a_csv(tmp_path: Path, separator: str) -
     assert read(path, quoting="off") == {"a": ['"x'], "b": ["1"]}
 
 
+@pytest.mark.parametrize(
+    ("row", "said"), [('a,"never closed', "a quote that begins here is never closed"), ('a,"b"c', "expected after")]
+)
+def test_quotes_that_do_not_fit_are_refused_with_the_line_where_the_row_begins(
+    tmp_path: Path, row: str, said: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f'label,text\na,"two\nlines"\n{row}\nb,more\nb,and more\n', "utf-8")
+    with pytest.raises(DataError, match=rf"a\.csv, line 4: .*{said}"):
+        list(read_chunks(str(tmp_path / "a.csv")))
+
+
 def test_a_comma_file_may_hold_commas_and_lines_in_quotes(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", 'text,label\n"one, two\nthree",1\nfour,0\n')
     assert read(path) == {"text": ["one, two\nthree", "four"], "label": ["1", "0"]}
