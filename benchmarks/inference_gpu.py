@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from palbert.build import Machine, build_inference, build_model
 from palbert.data.dataset import Dataset
-from palbert.evaluation.forward import Forward
+from palbert.inference.forward import Forward
 from palbert.recipe.load import make_recipe
 
 BATCH = 256

@@ -13,26 +13,29 @@ SOURCE = ROOT / "src" / "palbert"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ROWS = {
-    "__main__": 8,
-    "cli": 7,
-    "commands": 7,
-    "terminal": 6,
-    "verbs": 6,
-    "build": 5,
-    "training": 4,
-    "objectives": 3,
-    "gradients": 3,
-    "evaluation": 3,
-    "model": 2,
-    "data": 2,
-    "recipe": 1,
-    "tasks": 1,
+    "__main__": 12,
+    "cli": 11,
+    "commands": 11,
+    "reproduction": 10,
+    "terminal": 9,
+    "verbs": 9,
+    "build": 8,
+    "training": 7,
+    "objectives": 6,
+    "gradients": 6,
+    "inference": 6,
+    "reporting": 6,
+    "model": 5,
+    "data": 5,
+    "recipe": 4,
+    "tasks": 3,
     "batch": 1,
+    "metrics": 1,
     "runtime": 1,
     "options": 0,
     "errors": 0,
 }
-SIDEWAYS = {("recipe", "tasks"), ("cli", "commands"), ("options", "errors")}
+SIDEWAYS = {("reporting", "inference"), ("cli", "commands"), ("options", "errors")}
 """The imports between parts of one row that are drawn."""
 LONGEST = 350
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
@@ -82,7 +85,7 @@ def test_imports_point_down() -> None:
         for path in INSIDE
         for part in [part_of(path)]
         for imported in own_imports(path)
-        if imported != part and ROWS.get(imported, 9) >= ROWS[part] and (part, imported) not in SIDEWAYS
+        if imported != part and ROWS.get(imported, 99) >= ROWS[part] and (part, imported) not in SIDEWAYS
     ]
     assert upward == []
 

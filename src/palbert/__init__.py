@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palbert.errors import PalbertError
     from palbert.recipe.load import load_recipe, make_recipe
+    from palbert.reproduction.reproduce import reproduce
+    from palbert.reproduction.results import results
+    from palbert.reproduction.submit import Submission, submit
     from palbert.verbs.compare import compare
     from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
-    from palbert.verbs.reproduce import reproduce
-    from palbert.verbs.results import results
-    from palbert.verbs.submit import Submission, submit
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
@@ -46,7 +46,7 @@ _HOMES = {
     "PalbertError": "errors",
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
-    "Submission": "verbs.submit",
+    "Submission": "reproduction.submit",
     "compare": "verbs.compare",
     "dry_run": "verbs.dry_run",
     "evaluate": "verbs.evaluate",
@@ -54,9 +54,9 @@ _HOMES = {
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
-    "reproduce": "verbs.reproduce",
-    "results": "verbs.results",
-    "submit": "verbs.submit",
+    "reproduce": "reproduction.reproduce",
+    "results": "reproduction.results",
+    "submit": "reproduction.submit",
     "train": "verbs.train",
 }
 

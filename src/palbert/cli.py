@@ -243,7 +243,7 @@ def predict(
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and target:
-        from palbert.evaluation.wording import plural
+        from palbert.reporting.wording import plural
         from palbert.verbs.predict_file import predict_file
 
         rows = predict_file(predictor, task, source, target, columns=column, force=force)

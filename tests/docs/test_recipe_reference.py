@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from palbert.evaluation.metrics import METRICS
 from palbert.gradients.methods import GRADIENTS
+from palbert.metrics import METRICS
 from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS

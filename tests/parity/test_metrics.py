@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palbert.evaluation import metrics
+from palbert import metrics
 
 stats = pytest.importorskip("scipy.stats")
 reference = pytest.importorskip("sklearn.metrics")

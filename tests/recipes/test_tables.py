@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import palbert
-from palbert.evaluation.metrics import overall
-from palbert.recipe.tables import Table, known_tables, load_table
-from palbert.verbs.fingerprint import fingerprint
+from palbert.metrics import overall
+from palbert.reproduction.fingerprint import fingerprint
+from palbert.reproduction.tables import Table, known_tables, load_table
 
 ROOT = Path(__file__).parents[2]
 TABLES = [

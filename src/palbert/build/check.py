@@ -13,7 +13,7 @@ from palbert.build.named import make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
-from palbert.evaluation.metrics import find_metric, formula_text
+from palbert.metrics import find_metric, formula_text
 from palbert.model.adapters import ADAPTERS
 from palbert.model.relational import RELATIONS
 from palbert.objectives import Term

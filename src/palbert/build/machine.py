@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from palbert.data.tokenizer import TextTokenizer
-from palbert.evaluation.evaluator import Inference
+from palbert.inference.evaluator import Inference
 from palbert.model.int8 import quantise
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.packed import can_pack, pack

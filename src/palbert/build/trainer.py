@@ -19,11 +19,11 @@ from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.errors import RecipeError
-from palbert.evaluation.evaluator import Inference, evaluate_tasks
-from palbert.evaluation.metrics import overall
 from palbert.gradients import GradientMethod
 from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.weighted import Weighted
+from palbert.inference.evaluator import Inference, evaluate_tasks
+from palbert.metrics import overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
 from palbert.objectives.balance import BALANCES, Balance

@@ -49,13 +49,13 @@ def reproduce(
     palbert reproduce all --smoke
     """
     if not tables:
-        from palbert.recipe.tables import known_tables, load_table
+        from palbert.reproduction.tables import known_tables, load_table
 
         print_table(
             ["table", "what it compares"], [[name, load_table(path).spec.title] for name, path in known_tables()]
         )
         return
-    from palbert.verbs.reproduce import reproduce as reproduce_tables
+    from palbert.reproduction.reproduce import reproduce as reproduce_tables
 
     try:
         done = reproduce_tables(
@@ -93,6 +93,6 @@ def results(
 
     Example:  palbert results runs/reproduce --out results.md
     """
-    from palbert.verbs.results import results as write_results
+    from palbert.reproduction.results import results as write_results
 
     typer.echo(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")

@@ -46,7 +46,7 @@ def submit(
     palbert submit runs/mine --test data --with-dev
     """
     folder, files = _places(test or [])
-    from palbert.verbs.submit import submit as submit_run
+    from palbert.reproduction.submit import submit as submit_run
 
     done = submit_run(
         run,

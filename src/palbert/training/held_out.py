@@ -13,7 +13,7 @@ import torch
 from palbert.data.collate import Portion, collate, sequence_lengths
 from palbert.data.corpus import Corpus
 from palbert.data.tokenizer import Template
-from palbert.evaluation.evaluator import TOKENS_PER_BATCH, by_length
+from palbert.inference.evaluator import TOKENS_PER_BATCH, by_length
 from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM
 from palbert.runtime.progress import track

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import TrainingError
-from palbert.evaluation.metrics import METRICS
+from palbert.metrics import METRICS
 from palbert.runtime.files import disk_errors, write_text
 from palbert.runtime.progress import Bar, bar
 from palbert.runtime.seeding import random_state

@@ -13,11 +13,11 @@ from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.overlap import Row, normal_row
 from palbert.data.tokenizer import TextTokenizer
-from palbert.evaluation.data_summary import SplitSummary, render_data_report
-from palbert.evaluation.wording import plural
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.reporting.data_summary import SplitSummary, render_data_report
+from palbert.reporting.wording import plural
 from palbert.runtime.files import write_text
 from palbert.tasks.spec import Task
 

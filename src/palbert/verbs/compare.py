@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import DataError
-from palbert.evaluation.bootstrap import PairedDifference, paired
-from palbert.evaluation.metrics import METRICS
-from palbert.evaluation.predictions import read_predictions
+from palbert.metrics import METRICS
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.reporting.bootstrap import PairedDifference, paired
+from palbert.reporting.predictions import read_predictions
 from palbert.runtime.run_folder import RunFolder
 
 

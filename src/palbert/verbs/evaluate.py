@@ -15,15 +15,15 @@ from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset, Split
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
-from palbert.evaluation.bootstrap import interval
-from palbert.evaluation.evaluator import constant_baseline, evaluate_tasks
-from palbert.evaluation.metrics import METRICS, formula_text, overall
-from palbert.evaluation.predictions import write_predictions
-from palbert.evaluation.report import RunReport, render_report
-from palbert.evaluation.results import TaskResult
+from palbert.inference.evaluator import constant_baseline, evaluate_tasks
+from palbert.inference.results import TaskResult
+from palbert.metrics import METRICS, formula_text, overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.reporting.bootstrap import interval
+from palbert.reporting.predictions import write_predictions
+from palbert.reporting.report import RunReport, render_report
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS

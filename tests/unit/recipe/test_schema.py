@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError
-from palbert.evaluation.metrics import METRICS
 from palbert.gradients.methods import GRADIENTS
+from palbert.metrics import METRICS
 from palbert.model.adapters import ADAPTERS
 from palbert.model.heads import HEADS
 from palbert.model.pooling import POOLINGS

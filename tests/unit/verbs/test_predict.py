@@ -78,7 +78,7 @@ def test_answers_keep_their_order_when_a_call_takes_several_batches(
 ) -> None:
     texts = sentences([random.Random(3).randint(1, 40) + i % 7 for i in range(60)])
     whole = model.predict("sst", texts)
-    monkeypatch.setattr("palbert.evaluation.evaluator.TOKENS_PER_BATCH", {"cpu": 64})
+    monkeypatch.setattr("palbert.inference.evaluator.TOKENS_PER_BATCH", {"cpu": 64})
     cut = model.predict("sst", texts)
     for first, second in zip(whole, cut, strict=True):
         assert first.probabilities == pytest.approx(second.probabilities, abs=1e-5)

@@ -15,7 +15,7 @@ import palbert
 from palbert.build import Machine, load_datasets, teach
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
-from palbert.evaluation.evaluator import Inference
+from palbert.inference.evaluator import Inference
 from palbert.recipe.load import load_recipe, make_recipe
 from palbert.training.hooks import read_records
 

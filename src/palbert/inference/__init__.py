@@ -1,0 +1,1 @@
+"""Inference: a trained model answers, and its answers are scored."""

@@ -1,0 +1,113 @@
+"""Evaluator: run the model over whole sets, longest rows first, and score what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palbert.data.collate import Portion, sequence_lengths
+from palbert.data.dataset import Dataset
+from palbert.data.ragged import Ragged
+from palbert.data.tokenizer import Template
+from palbert.inference.forward import Forward, ReplayedForward
+from palbert.inference.results import TaskResult
+from palbert.metrics import METRICS
+from palbert.model.answers import Answers, decode
+from palbert.model.multitask import MultiTaskModel
+from palbert.runtime.progress import bar
+from palbert.tasks.spec import Task
+
+TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65536, "mps": 16384}
+"""On the CPU, what a layer makes of few tokens stays in the cache."""
+
+
+class Inference:
+    """A model ready to answer, with all it needs to turn tokens into batches."""
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        *,
+        template: Template,
+        device: torch.device,
+        arithmetic: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self.model = model
+        self.template = template
+        self.device = device
+        self.forward = (ReplayedForward if device.type == "cuda" else Forward)(model, device, arithmetic)
+
+    def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Answers:
+        """Answer every row."""
+        return decode(self.outputs(task, tokens, title=title), target=task.target, range=task.range)
+
+    def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
+        """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
+        rows = len(tokens[0])
+        lengths, _ = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
+        batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
+        outputs = torch.empty(rows, task.outputs)
+        was_training = self.model.training
+        self.model.eval()
+        with torch.inference_mode(), bar(title or task.name, total=rows) as line:
+            for chosen in batches:
+                portion = Portion(task.name, tokens, chosen, task.max_length, task.siamese)
+                outputs[torch.from_numpy(chosen)] = self.forward(portion, self.template).cpu()
+                line.advance(len(chosen))
+        self.model.train(was_training)
+        return outputs
+
+
+def evaluate_tasks(
+    inference: Inference, tasks: Mapping[str, Task], datasets: Mapping[str, Dataset]
+) -> list[TaskResult]:
+    """Score every task on its set."""
+    return [
+        score(tasks[name], dataset, inference.answer(tasks[name], dataset.tokens, title=f"evaluating {name}"))
+        for name, dataset in datasets.items()
+    ]
+
+
+def score(task: Task, dataset: Dataset, answers: Answers) -> TaskResult:
+    """Compare answers with labels."""
+    assert dataset.labels is not None, f"{task.name} {dataset.split}: scoring needs labels"
+    gold: Any = dataset.labels.astype(np.float64 if task.target == "number" else np.int64)
+    return TaskResult(
+        task=task.name,
+        split=dataset.split,
+        target=task.target,
+        classes=task.classes,
+        metric=task.metric,
+        scores={name: METRICS[name].function(gold, answers.predicted) for name in task.metrics},
+        ids=list(dataset.ids),
+        texts=list(zip(*dataset.texts, strict=True)),
+        gold=gold,
+        predicted=answers.predicted,
+        probabilities=answers.probabilities,
+    )
+
+
+def constant_baseline(task: Task, train: Dataset, dev: Dataset) -> float:
+    """Return the main metric of always answering with the most frequent class, or the mean."""
+    assert train.labels is not None and dev.labels is not None
+    answer = train.labels.mean() if task.target == "number" else np.bincount(train.labels).argmax()
+    return METRICS[task.metric].function(dev.labels, np.full_like(dev.labels, answer))
+
+
+def by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+    """Sort rows by length, longest first, and cut them into batches of at most `budget` tokens."""
+    order = np.argsort(-lengths, kind="stable")
+    filled = np.cumsum(lengths[order])
+    batches, start = [], 0
+    while start < len(order):
+        before = filled[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(filled, before + budget, side="right")))
+        batches.append(order[start:stop])
+        start = stop
+    return batches

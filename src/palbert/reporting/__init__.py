@@ -1,0 +1,1 @@
+"""Reporting: plots, pages and prediction files made from what inference found."""

@@ -1,0 +1,110 @@
+"""Bootstrap: how far a score could move with other rows of the same kind.
+
+Rows are drawn anew with replacement, many times, and the metric is taken each time; the spread of
+these values is the uncertainty that comes from the size of the split (not from the training seed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.metrics import Metric, Values
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """How much two sets of predictions on the same rows differ."""
+
+    difference: float
+    """The metric of the first set minus that of the second, on all rows."""
+    low: float
+    high: float
+    p_value: float
+    """Two-sided: how often resampled rows would turn or cancel the difference."""
+
+
+def interval(
+    gold: Values,
+    predicted: Values,
+    metric: Metric,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of a metric.
+
+    The interval is widened, where a small or lopsided sample makes it necessary, to hold the estimate itself.
+
+    Args:
+        gold: True values.
+        predicted: Predicted values of the same rows.
+        metric: What to measure.
+        resamples: How many times the rows are drawn anew.
+        seed: The same seed gives the same interval.
+        level: The share of resampled values inside the interval.
+
+    Returns:
+        The low and the high end.
+    """
+    values = distribution(gold, [predicted], metric, resamples=resamples, seed=seed)[0]
+    return bounds(values, metric(gold, predicted), level=level)
+
+
+def paired(
+    gold: Values,
+    a: Values,
+    b: Values,
+    metric: Metric,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> PairedDifference:
+    """Compare two sets of predictions on the same rows, drawing the same rows for both.
+
+    Args:
+        gold: True values.
+        a: The first set of predictions.
+        b: The second set of predictions.
+        metric: What to measure.
+        resamples: How many times the rows are drawn anew.
+        seed: The same seed gives the same answer.
+        level: The share of resampled differences inside the interval.
+
+    Returns:
+        The difference a minus b, its interval and its p-value. The p-value is never below
+        2 / (resamples + 1), since a finite number of resamples cannot show more.
+    """
+    first, second = distribution(gold, [a, b], metric, resamples=resamples, seed=seed)
+    differences = first - second
+    estimate = metric(gold, a) - metric(gold, b)
+    low, high = bounds(differences, estimate, level=level)
+    # The observed sample counts as one more resample, so that p is never 0.
+    not_above = (np.count_nonzero(differences <= 0) + 1) / (resamples + 1)
+    not_below = (np.count_nonzero(differences >= 0) + 1) / (resamples + 1)
+    return PairedDifference(estimate, low, high, min(1.0, 2.0 * min(not_above, not_below)))
+
+
+def distribution(
+    gold: Values, predictions: Sequence[Values], metric: Metric, *, resamples: int = 1000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return the metric of every set of predictions on every resample, of shape (sets, resamples)."""
+    generator = np.random.default_rng(seed)
+    values = np.empty((len(predictions), resamples))
+    for draw in range(resamples):
+        rows = generator.integers(len(gold), size=len(gold))
+        drawn_gold = gold[rows]
+        for index, predicted in enumerate(predictions):
+            values[index, draw] = metric.function(drawn_gold, predicted[rows])
+    return values
+
+
+def bounds(values: NDArray[np.float64], estimate: float, *, level: float = 0.95) -> tuple[float, float]:
+    """Return the central `level` of resampled values, widened if need be to hold the estimate."""
+    low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return min(float(low), estimate), max(float(high), estimate)

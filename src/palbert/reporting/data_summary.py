@@ -1,0 +1,105 @@
+"""What a look at the data found: one SplitSummary per task and split, and the page that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from palbert.metrics import Values
+from palbert.reporting import plots
+from palbert.reporting.page import Plot, plot, render
+from palbert.reporting.wording import plural
+from palbert.tasks.choices import Target
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """The rows of one task in one split."""
+
+    task: str
+    split: str
+    files: tuple[str, ...]
+    rows: int
+    """Rows that can be used."""
+    labels: Values
+    """Class indices or numbers; empty for a split without labels."""
+    target: Target
+    classes: tuple[str, ...]
+    """Class names in index order; empty for numbers."""
+    lengths: Values
+    """Tokens of every input of the encoder, before truncation: one a row, or two for siamese pairs."""
+    max_length: int
+    truncated: int
+    """Inputs longer than `max_length`."""
+    duplicates: int
+    """Rows whose texts occurred before in the split."""
+    empty: int
+    """Rows without a text or a label."""
+    leaked: int
+    """Rows whose texts also occur in the train split; 0 for the train split itself."""
+    examples: list[str]
+    """A few findings, one sentence each."""
+    dropped: int
+    """Rows left out on purpose, because of their label."""
+    overlap: Mapping[str, int] = field(default_factory=dict)
+    """Rows of a training set that are in dev or test too, or have a text of theirs, by the names of `drop_overlap`."""
+
+    @property
+    def truncated_share(self) -> float:
+        """The share of the inputs that is cut."""
+        return self.truncated / max(len(self.lengths), 1)
+
+    @property
+    def shared(self) -> list[tuple[str, int]]:
+        """What a training set has in common with dev and test, as far as it has."""
+        return [(kind, rows) for kind, rows in self.overlap.items() if rows]
+
+    @property
+    def problems(self) -> list[str]:
+        """Say what is wrong with the split, one phrase each."""
+        found = (
+            (self.empty, "without a text or a label"),
+            (self.duplicates, "that came before in the split"),
+            (self.leaked, "also in the train split"),
+        )
+        return [f"{plural(number, 'row')} {phrase}" for number, phrase in found if number]
+
+
+@dataclass(frozen=True)
+class _TaskData:
+    """One task of the page: its splits and its plots."""
+
+    name: str
+    anchor: str
+    splits: list[SplitSummary]
+    plots: list[Plot]
+
+
+def render_data_report(title: str, summaries: Sequence[SplitSummary]) -> str:
+    """Render what was found in the data as one HTML page that loads nothing from outside."""
+    names = list(dict.fromkeys(summary.task for summary in summaries))
+    tasks = [
+        _task_data(name, f"task-{index}", [summary for summary in summaries if summary.task == name])
+        for index, name in enumerate(names)
+    ]
+    return render("data.html.j2", title=title, summaries=summaries, tasks=tasks)
+
+
+def _task_data(name: str, anchor: str, splits: list[SplitSummary]) -> _TaskData:
+    drawn: list[Plot] = []
+    labels = {split.split: split.labels for split in splits if len(split.labels)}
+    if labels:
+        classes = splits[0].classes
+        drawn += plot("Labels, as shares of each split.", plots.label_distribution, labels, classes=classes, name=name)
+    for split in splits:
+        if len(split.lengths):
+            drawn += plot(
+                f"Token lengths, {split.split}: half are {np.median(split.lengths):.0f} or shorter.",
+                plots.length_histogram,
+                split.lengths,
+                max_length=split.max_length,
+                name=f"{name} ({split.split})",
+            )
+    return _TaskData(name, anchor, splits, drawn)

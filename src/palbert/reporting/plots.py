@@ -1,0 +1,302 @@
+"""Plots of a run and of its data, each as one inline SVG string.
+
+They need matplotlib (the extra `plots`); without it every function raises MissingExtraError.
+All are drawn about 400 units wide, so that their letters keep their size in a column of a page
+and on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.metrics import Values
+from palbert.reporting.marks import (
+    MOST_POINTS,
+    WIDTH,
+    band_means,
+    class_bars,
+    class_ticks,
+    confusion_cell,
+    count_tick,
+    epoch_axis,
+    finite_points,
+    legend,
+    moving_average,
+    number_steps,
+    percent_tick,
+    sampled_rows,
+    score_tick,
+    stroke,
+    whole_ticks,
+)
+from palbert.reporting.svg import INK, MUTED, SERIES, drawing, plain
+from palbert.reporting.wording import percent
+
+__all__ = [
+    "MOST_POINTS",
+    "confusion_matrix",
+    "cosine_curves",
+    "label_distribution",
+    "length_histogram",
+    "loss_curves",
+    "residuals",
+    "score_curves",
+    "seed_scores",
+    "similarity_scatter",
+    "task_counts",
+]
+
+Series = tuple[Sequence[float], Sequence[float]]
+"""The x and the y values of one line."""
+
+SMALL = (290.0, 180.0)
+"""Width and height of the plots that come one per task, three side by side."""
+HEIGHT = 250.0
+
+
+def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = None) -> str:
+    """Draw training losses: faint as logged, strong as a moving average.
+
+    Args:
+        losses: Steps and losses, by task.
+        tasks: Every task of the run, in order; fixes the colour of each. By default those of `losses`.
+    """
+    order = list(tasks or losses)
+    width, height = SMALL if len(losses) == 1 else (WIDTH, HEIGHT)
+    with drawing(width=width, height=height, label=f"Training loss of {', '.join(losses)} by step") as picture:
+        axes = picture.figure.subplots()
+        top = 0.0
+        for task, (steps, values) in losses.items():
+            x, y = finite_points(steps, values)
+            if len(x) == 0:
+                continue
+            color, _ = stroke(order.index(task))
+            smooth = moving_average(y, window=max(1, len(y) // 15))
+            stride = len(x) // 800 + 1
+            axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
+            axes.plot(x[::stride], smooth[::stride], color=color, label=plain(task))
+            # One early spike must not flatten the rest of the curve.
+            top = max(top, float(np.quantile(y, 0.995)), float(smooth.max()))
+        axes.set_ylim(0.0, top * 1.08 or 1.0)
+        axes.set_xlabel("step")
+        axes.xaxis.set_major_locator(whole_ticks(5))
+        axes.xaxis.set_major_formatter(count_tick)
+        if len(losses) > 1:
+            legend(picture.figure, axes)
+    return picture.svg
+
+
+def cosine_curves(cosines: Mapping[str, Series]) -> str:
+    """Draw the cosine between the gradients of every pair of tasks, as a moving average; below 0 they conflict."""
+    label = f"Cosine between the gradients of {', '.join(cosines)} by step"
+    with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
+        axes = picture.figure.subplots()
+        axes.axhline(0.0, color=MUTED, linewidth=1.0)
+        for index, (pair, (steps, values)) in enumerate(cosines.items()):
+            x, y = finite_points(steps, values)
+            if len(x) == 0:
+                continue
+            color, dashes = stroke(index)
+            stride = len(x) // 800 + 1
+            smooth = moving_average(y, window=max(1, len(y) // 15))
+            axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
+            axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=plain(pair))
+        axes.set(xlabel="step", ylabel="cosine")
+        axes.xaxis.set_major_locator(whole_ticks(5))
+        axes.xaxis.set_major_formatter(count_tick)
+        legend(picture.figure, axes)
+    return picture.svg
+
+
+def score_curves(
+    epochs: Sequence[float],
+    scores: Mapping[str, Sequence[float]],
+    *,
+    overall: Sequence[float] | None = None,
+) -> str:
+    """Draw the score of every task, and the overall score, after every epoch; NaN leaves a gap.
+
+    Args:
+        epochs: When the scores were taken; 0 is before training.
+        scores: One value an epoch, by task.
+        overall: The overall score; its best epoch is ringed.
+    """
+    with drawing(width=WIDTH, height=HEIGHT + 20, label=f"Scores of {', '.join(scores)} by epoch") as picture:
+        axes = picture.figure.subplots()
+        for index, (task, values) in enumerate(scores.items()):
+            color, dashes = stroke(index)
+            axes.plot(epochs, values, color=color, linestyle=dashes, marker="o", markersize=3.5, label=plain(task))
+        if overall is not None and np.isfinite(overall).any():
+            axes.plot(epochs, overall, color=INK, linewidth=2.6, marker="o", markersize=4.5, label="overall")
+            best = int(np.nanargmax(overall))
+            axes.plot([epochs[best]], [overall[best]], "o", markersize=10, fillstyle="none", color=INK)
+        epoch_axis(axes, epochs)
+        legend(picture.figure, axes)
+    return picture.svg
+
+
+def seed_scores(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """Draw what every seed of some rows scored, and their means: a panel for each metric, all of one height in points.
+
+    Args:
+        scores: One value a seed, by metric and row; every metric has the same rows.
+    """
+    rows = list(next(iter(scores.values())))
+    ends = {metric: (min(map(min, own.values())), max(map(max, own.values()))) for metric, own in scores.items()}
+    half = max(0.01, *(0.6 * (high - low) for low, high in ends.values()))
+    label = f"{', '.join(scores)} of {', '.join(rows)}: every seed, and their mean"
+    with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
+        panels = picture.figure.subplots(1, len(scores), squeeze=False)[0]
+        for axes, (metric, values) in zip(panels, scores.items(), strict=True):
+            for place, row in enumerate(rows):
+                color, _ = stroke(place)
+                mean = float(np.mean(values[row]))
+                axes.plot(
+                    [place - 0.3, place + 0.3], [mean, mean], color=color, linewidth=2.6, label=plain(row, length=40)
+                )
+                axes.plot([place] * len(values[row]), values[row], "o", color=color, markersize=4.5, alpha=0.6)
+            middle = sum(ends[metric]) / 2
+            axes.set(title=plain(metric), xlim=(-0.6, len(rows) - 0.4), ylim=(middle - half, middle + half))
+            axes.set_xticks([])
+            axes.tick_params(axis="y", labelsize=8.5)
+            axes.yaxis.set_major_formatter(score_tick)
+        legend(picture.figure, panels[0])
+    return picture.svg
+
+
+def task_counts(
+    epochs: Sequence[float],
+    planned: Mapping[str, Sequence[float]],
+    drawn: Mapping[str, Sequence[float]],
+) -> str:
+    """Draw how often every task came up in every epoch: rings as planned, dots and lines as drawn."""
+    tasks = list(dict.fromkeys([*planned, *drawn]))
+    label = f"Batches of {', '.join(tasks)} by epoch, planned and drawn"
+    with drawing(width=WIDTH, height=HEIGHT + 20, label=label) as picture:
+        axes = picture.figure.subplots()
+        for index, task in enumerate(tasks):
+            color, dashes = stroke(index)
+            if task in planned:
+                axes.plot(epochs, planned[task], "o", markersize=8, fillstyle="none", color=color, alpha=0.75)
+            counts = drawn.get(task, [np.nan] * len(epochs))
+            axes.plot(epochs, counts, color=color, linestyle=dashes, marker="o", markersize=3.5, label=plain(task))
+        axes.plot([], [], "o", markersize=8, fillstyle="none", color=MUTED, label="planned")
+        axes.set_ylim(bottom=0.0)
+        axes.yaxis.set_major_formatter(count_tick)
+        epoch_axis(axes, epochs)
+        legend(picture.figure, axes)
+    return picture.svg
+
+
+def label_distribution(splits: Mapping[str, Values], *, classes: Sequence[str] = (), name: str = "") -> str:
+    """Draw the labels of several splits side by side, as shares of each split.
+
+    Args:
+        splits: Labels, or predictions, by the name of the split; empty ones are left out.
+        classes: Class names in index order; without them the labels are numbers and make a histogram.
+        name: What the labels belong to, for the picture's description.
+    """
+    filled = {split: values for split, values in splits.items() if len(values)}
+    with drawing(width=WIDTH, height=HEIGHT, label=f"Labels of {name}: {', '.join(filled)}") as picture:
+        axes = picture.figure.subplots()
+        if classes:
+            class_bars(axes, filled, classes)
+        else:
+            number_steps(axes, filled)
+        axes.yaxis.set_major_formatter(percent_tick)
+        legend(picture.figure, axes)
+    return picture.svg
+
+
+def confusion_matrix(matrix: NDArray[np.int64], classes: Sequence[str], *, name: str = "") -> str:
+    """Draw gold (down) against predicted (across): the shade is the share of the row, the number a count."""
+    size = len(classes)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    label = f"Confusion matrix of {name}: {size} classes, {int(matrix.sum())} rows"
+    with drawing(width=WIDTH, height=min(400, 160 + 48 * size), label=label) as picture:
+        axes = picture.figure.subplots()
+        axes.grid(visible=False)
+        for row, column in np.ndindex(matrix.shape):
+            confusion_cell(axes, row, column, count=int(matrix[row, column]), share=shares[row, column], size=size)
+        axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="predicted", ylabel="gold")
+        axes.spines["bottom"].set_visible(False)
+        class_ticks(axes, classes, width=WIDTH * 0.75)
+        axes.set_yticks(range(size), [plain(label, length=16) for label in classes])
+    return picture.svg
+
+
+def similarity_scatter(gold: Values, predicted: Values, *, name: str = "") -> str:
+    """Draw predicted against gold numbers, with the line on which they are equal."""
+    with drawing(width=WIDTH, height=360, label=f"Gold against predicted numbers of {name}") as picture:
+        axes = picture.figure.subplots()
+        ends = [float(min(gold.min(), predicted.min())), float(max(gold.max(), predicted.max()))]
+        axes.plot(ends, ends, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        rows = sampled_rows(len(gold))
+        axes.plot(gold[rows], predicted[rows], "o", color=SERIES[0], markersize=4.5, alpha=0.38, markeredgewidth=0)
+        axes.grid(visible=True, axis="both")
+        axes.set(xlabel="gold", ylabel="predicted")
+    return picture.svg
+
+
+def residuals(gold: Values, predicted: Values, *, name: str = "") -> str:
+    """Draw predicted minus gold: its histogram, and against gold with the mean in ten bands."""
+    errors = np.asarray(predicted - gold, dtype=np.float64)
+    with drawing(width=WIDTH, height=360, label=f"Residuals of {name}: histogram, and against gold") as picture:
+        upper, lower = picture.figure.subplots(2, 1)
+        upper.hist(errors, bins=30, color=SERIES[0], alpha=0.75, rwidth=0.92)
+        upper.axvline(0.0, color=INK, linewidth=1.0)
+        upper.set(xlabel="predicted − gold", ylabel="rows")
+        upper.yaxis.set_major_formatter(count_tick)
+        rows = sampled_rows(len(gold))
+        lower.axhline(0.0, color=INK, linewidth=1.0)
+        lower.plot(gold[rows], errors[rows], "o", color=SERIES[0], markersize=3.5, alpha=0.3, markeredgewidth=0)
+        lower.plot(*band_means(gold, errors), color=SERIES[1], marker="o", markersize=4)
+        lower.set(xlabel="gold", ylabel="predicted − gold")
+    return picture.svg
+
+
+def length_histogram(lengths: Values, *, max_length: int, name: str = "", small: bool = False) -> str:
+    """Draw token lengths before truncation, with the longest length the encoder reads.
+
+    Args:
+        lengths: Tokens of every input of the encoder.
+        max_length: Where inputs are cut.
+        name: What the inputs belong to, for the picture's description.
+        small: Draw it to stand with two others in a row.
+    """
+    cut = int(np.count_nonzero(lengths > max_length))
+    right = int(max(np.quantile(lengths, 0.995), max_length)) + 1
+    width = right // 32 + 1
+    edges = np.arange(0, right + 2 * width, width) + 0.5  # between whole lengths
+    counts, _ = np.histogram(np.minimum(lengths, edges[-1]), bins=edges)
+    color = [SERIES[1] if left >= max_length else SERIES[0] for left in edges[:-1]]
+    size = SMALL if small else (WIDTH, 220.0)
+    with drawing(width=size[0], height=size[1], label=f"Token lengths of {name}") as picture:
+        axes = picture.figure.subplots()
+        axes.bar(edges[:-1], counts, width=width * 0.9, align="edge", color=color, alpha=0.8)
+        axes.axvline(max_length + 0.5, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+        note = f"max_length {max_length}\n{percent(cut / max(len(lengths), 1))} truncated"
+        side = "right" if max_length > 0.45 * edges[-1] else "left"
+        shift = (-6, -2) if side == "right" else (6, -2)
+        axes.annotate(
+            note,
+            xy=(max_length + 0.5, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=shift,
+            textcoords="offset points",
+            ha=side,
+            va="top",
+        )
+        longer = " (last bar: and more)" if lengths.max() > edges[-1] else ""
+        axes.set(
+            xlabel=f"tokens{longer}",
+            ylabel="inputs",
+            xlim=(0.0, float(edges[-1])),
+            ylim=(0.0, counts.max() * 1.35),
+        )
+        axes.yaxis.set_major_locator(whole_ticks(5))
+        axes.yaxis.set_major_formatter(count_tick)
+    return picture.svg

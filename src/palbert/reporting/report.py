@@ -1,0 +1,261 @@
+"""The report of a run: one self-contained HTML page, made to be read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from palbert.inference.results import TaskResult
+from palbert.metrics import METRICS, Formula, Values, overall
+from palbert.reporting import plots
+from palbert.reporting.bootstrap import bounds
+from palbert.reporting.page import Plot, plot, render
+from palbert.reporting.report_task import TaskSection, task_section
+from palbert.reporting.wording import count, number, plural
+
+Record = Mapping[str, Any]
+"""One line of metrics.jsonl; its "kind" is "train", "epoch" or "evaluation"."""
+
+_SHOWN_ELSEWHERE = {"overall", "formula", "encoder", "seed", "tasks", "seconds", "parameters", "split"}
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What the report of a run is made of."""
+
+    title: str
+    summary: dict[str, Any]
+    """The content of report.json."""
+    results: list[TaskResult]
+    formula: Formula | None = None
+    """How the results make up the overall score; None where something else does."""
+    baselines: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The main metric of every task, by baseline and task."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """The lines of metrics.jsonl."""
+    train_labels: dict[str, Values] = field(default_factory=dict)
+    """Labels of the train rows, by task."""
+    recipe_text: str = ""
+    """The resolved recipe, as TOML."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader should know before trusting the scores, one sentence each."""
+    lengths: dict[str, Values] = field(default_factory=dict)
+    """Token lengths of the train rows before truncation, by task."""
+    max_lengths: dict[str, int] = field(default_factory=dict)
+    """Where rows are cut, in tokens, by task."""
+
+
+@dataclass(frozen=True)
+class _OverallScore:
+    """The overall score with what the same formula gives for the baselines."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def gain(self) -> float | None:
+        """By how much the score is better than the best baseline."""
+        if self.value is None or not self.baselines:
+            return None
+        return self.value - max(self.baselines.values())
+
+
+@dataclass(frozen=True)
+class _DataRow:
+    """The data of one task in the table of the data section."""
+
+    task: str
+    train: int | None
+    evaluated: int | None
+    median: float | None = None
+    longest: int | None = None
+    max_length: int | None = None
+    truncated: float | None = None
+
+
+def render_report(report: RunReport) -> str:
+    """Render a run's report as one HTML page that loads nothing from outside."""
+    sections = [
+        task_section(
+            result,
+            anchor=f"task-{index}",
+            baselines=report.baselines,
+            train_labels=report.train_labels.get(result.task),
+        )
+        for index, result in enumerate(report.results)
+    ]
+    return render(
+        "report.html.j2",
+        report=report,
+        overall=_overall_score(report, sections),
+        sections=sections,
+        baseline_names=list(report.baselines),
+        facts=_facts(report),
+        learning=_learning_plots(report),
+        learning_summary=_learning_summary(report.records),
+        data=_data_rows(report),
+        data_plots=_length_plots(report),
+    )
+
+
+def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _OverallScore:
+    value = report.summary.get("overall")
+    formula = report.formula
+    if value is None or formula is None or not sections:
+        return _OverallScore(value)
+    metrics = {result.task: result.metric for result in report.results}
+    baselines = {
+        name: overall({task: (metric, values[task]) for task, metric in metrics.items()}, formula)
+        for name, values in report.baselines.items()
+        if values.keys() >= metrics.keys()
+    }
+    columns = [section.resampled for section in sections if section.resampled is not None]
+    resampled = np.array(
+        [
+            overall(dict(zip(metrics, zip(metrics.values(), row, strict=True), strict=True)), formula)
+            for row in zip(*columns, strict=True)
+        ]
+    )
+    return _OverallScore(value, *bounds(resampled, value), baselines=baselines)
+
+
+def _facts(report: RunReport) -> list[tuple[str, str]]:
+    """Return what else the summary holds and a line can show, such as the device or a version."""
+    extra = {
+        key: value
+        for key, value in report.summary.items()
+        if key not in _SHOWN_ELSEWHERE and isinstance(value, str | int | float)
+    }
+    return [
+        (key.replace("_", " "), f"{value:g}" if isinstance(value, float) else str(value))
+        for key, value in extra.items()
+    ]
+
+
+def _of_kind(records: Sequence[Record], kind: str) -> list[Record]:
+    return [record for record in records if record.get("kind") == kind]
+
+
+def _series(report: RunReport, group: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Return steps and values of what training lines hold under a name; what is no number is NaN."""
+    series: dict[str, tuple[list[float], list[float]]] = {}
+    for record in _of_kind(report.records, "train"):
+        for name, value in record.get(group, {}).items():
+            steps, values = series.setdefault(name, ([], []))
+            steps.append(record["step"])
+            values.append(math.nan if value is None else value)
+    return series
+
+
+def _learning_plots(report: RunReport) -> dict[str, list[Plot]]:
+    losses = _series(report, "losses")
+    tasks = _tasks_of(report, losses)
+    drawn = []
+    for task in tasks:
+        if task in losses:
+            drawn += plot(task, plots.loss_curves, {task: losses[task]}, tasks=tasks)
+    return {"overview": [*_score_plot(report), *_count_plot(report), *_cosine_plot(report)], "losses": drawn}
+
+
+def _cosine_plot(report: RunReport) -> list[Plot]:
+    cosines = _series(report, "cosines")
+    caption = "Cosine between the gradients of two tasks on the parameters they share; below 0 the tasks conflict."
+    return plot(caption, plots.cosine_curves, cosines) if cosines else []
+
+
+def _score_plot(report: RunReport) -> list[Plot]:
+    evaluations = _of_kind(report.records, "evaluation")
+    if not evaluations:
+        return []
+    main = {result.task: result.metric for result in report.results}
+    scores: dict[str, list[float]] = {}
+    for task in _tasks_of(report, {name for record in evaluations for name in record.get("tasks", {})}):
+        metric = main.get(task) or next(iter(_first(evaluations, task)), "")
+        values = [record.get("tasks", {}).get(task, {}).get(metric, math.nan) for record in evaluations]
+        if metric in METRICS and math.isinf(METRICS[metric].range[1]):
+            values = [METRICS[metric].scaled(value) for value in values]
+            metric = METRICS[metric].scaled_text(metric)
+        scores[f"{task} {metric}"] = values
+    totals = [math.nan if record.get("overall") is None else record["overall"] for record in evaluations]
+    caption = "Scores on the evaluated split after every epoch; 0 is before training. The best overall is ringed."
+    epochs = [record["epoch"] for record in evaluations]
+    return plot(caption, plots.score_curves, epochs, scores, overall=totals)
+
+
+def _first(evaluations: Sequence[Record], task: str) -> Mapping[str, float]:
+    found: Mapping[str, float] = next(
+        record["tasks"][task] for record in evaluations if task in record.get("tasks", {})
+    )
+    return found
+
+
+def _count_plot(report: RunReport) -> list[Plot]:
+    epochs = _of_kind(report.records, "epoch")
+    if not epochs:
+        return []
+    counts = {}
+    for side in ("planned", "drawn"):
+        names = _tasks_of(report, {task for record in epochs for task in record.get(side, {})})
+        counts[side] = {
+            task: [record.get(side, {}).get(task, math.nan) for record in epochs]
+            for task in names
+            if any(task in record.get(side, {}) for record in epochs)
+        }
+    caption = "Batches of each task in every epoch: rings as the sampler planned, dots as drawn."
+    numbers = [record["epoch"] for record in epochs]
+    return plot(caption, plots.task_counts, numbers, counts["planned"], counts["drawn"])
+
+
+def _tasks_of(report: RunReport, found: Mapping[str, Any] | set[str]) -> list[str]:
+    """Put the names found in the order of the results, others after them, so that colours agree."""
+    known = [result.task for result in report.results]
+    return [task for task in known if task in found] + sorted(set(found) - set(known))
+
+
+def _learning_summary(records: Sequence[Record]) -> str:
+    train, evaluations = _of_kind(records, "train"), _of_kind(records, "evaluation")
+    parts = []
+    if train:
+        speeds = [record["tokens_per_second"] for record in train if "tokens_per_second" in record]
+        speed = f", {count(float(np.median(speeds)))} tokens a second (median)" if speeds else ""
+        parts.append(f"{plural(int(train[-1]['step']), 'step')}{speed}.")
+    totals = [(record["overall"], record["epoch"]) for record in evaluations if record.get("overall") is not None]
+    if totals:
+        best, epoch = max(totals)
+        when = "before training" if epoch == 0 else f"after epoch {epoch:g}"
+        parts.append(f"The best overall score, {number(best)}, came {when}.")
+    return " ".join(parts)
+
+
+def _data_rows(report: RunReport) -> list[_DataRow]:
+    evaluated = {result.task: len(result.gold) for result in report.results}
+    rows = []
+    for task in _tasks_of(report, {*evaluated, *report.train_labels, *report.lengths}):
+        labels, lengths = report.train_labels.get(task), report.lengths.get(task)
+        counted = report.summary.get("rows", {}).get(task, {}).get("train")  # triplets have no labels to count
+        train = len(labels) if labels is not None else counted
+        limit = report.max_lengths.get(task)
+        if lengths is None or len(lengths) == 0:
+            rows.append(_DataRow(task, train, evaluated.get(task), max_length=limit))
+            continue
+        cut = None if limit is None else float(np.mean(lengths > limit))
+        middle, longest = float(np.median(lengths)), int(lengths.max())
+        rows.append(_DataRow(task, train, evaluated.get(task), middle, longest, limit, cut))
+    return rows
+
+
+def _length_plots(report: RunReport) -> list[Plot]:
+    drawn = []
+    for task in _tasks_of(report, report.lengths):
+        lengths = report.lengths[task]
+        if len(lengths) and task in report.max_lengths:
+            caption = f"Token lengths of {task}, train rows."
+            limit = report.max_lengths[task]
+            drawn += plot(caption, plots.length_histogram, lengths, max_length=limit, name=task, small=True)
+    return drawn

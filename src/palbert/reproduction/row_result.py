@@ -1,0 +1,133 @@
+"""The result of a row: what tables, claims and plots need of a finished run, as one JSON without paths or texts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palbert.build import load_datasets
+from palbert.data.dataset import Split
+from palbert.data.tokenizer import TextTokenizer
+from palbert.metrics import Values, confusion_matrix
+from palbert.model.pretrained import resolve_encoder
+from palbert.recipe.load import load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.reporting.predictions import read_predictions
+from palbert.reproduction.fingerprint import fingerprint
+from palbert.runtime.run_folder import RunFolder
+from palbert.training.hooks import read_records
+
+SPLITS: tuple[Split, ...] = ("train", "dev")
+CELLS = 50
+"""Steps between the least and the largest gold number that answers are counted in."""
+POINTS = 200
+"""Points of a loss curve that are kept, at most."""
+
+
+def row_result(run: Path) -> dict[str, Any]:
+    """Collect the result of a finished run."""
+    folder = RunFolder(run)
+    recipe = load_recipe(folder.recipe, check_files=False)
+    report = json.loads(folder.report("json").read_text("utf-8"))
+    encoder = _short(recipe.encoder.name)
+    provenance = recipe.provenance
+    assert provenance is not None  # a run writes it
+    taken = (
+        "overall",
+        "formula",
+        "tasks",
+        "metrics",
+        "seconds",
+        "device",
+        "precision",
+        "rows",
+        "epoch",
+        "step",
+        "split",
+    )
+    return {
+        "fingerprint": fingerprint(recipe),
+        "seed": recipe.seed,
+        **{key: report[key] for key in taken},
+        "parameters": _parameters(recipe, report["parameters"]),
+        "encoder": {"name": encoder, "sha256": provenance.encoder_sha256},
+        "data": {
+            "variant": _short(recipe.data or "files"),
+            "files": _named(provenance.data_sha256),
+        },
+        "versions": provenance.versions,
+        "notes": [note.replace(recipe.encoder.name, encoder) for note in report["notes"]],
+        "losses": _losses(folder),
+        **_answers(folder, recipe),
+        "labels": _labels(recipe),
+    }
+
+
+def _named(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Name files by themselves, or where several have one name, by their folder too."""
+    names = Counter(Path(file).name for file in hashes)
+    paths = {Path(file): sha256 for file, sha256 in hashes.items()}
+    return {path.name if names[path.name] == 1 else f"{path.parent.name}/{path.name}": paths[path] for path in paths}
+
+
+def _short(name: str) -> str:
+    """Return the last part of a folder's path; names of other kinds stay."""
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def _parameters(recipe: Recipe, counted: dict[str, Any]) -> dict[str, int]:
+    """Return how many parameters there are, and how many of them are trained at all."""
+    further = sum(counted.get(name, 0) for name in ("shared_adapter", "relation"))
+    total = counted["encoder"] + sum(counted["per_task"].values()) + further
+    trains = any("encoder" in (stage.training.trains or ("encoder",)) for stage in recipe.stages)
+    trained = total if trains and not recipe.encoder.frozen else total - counted["encoder"]
+    return {"total": total, "trained": trained}
+
+
+def _losses(folder: RunFolder) -> dict[str, list[list[float]]]:
+    """Return step and loss of every set, thinned evenly."""
+    curves: dict[str, list[list[float]]] = {}
+    for record in read_records(folder.metrics):
+        for name, loss in record["losses"].items() if record["kind"] == "train" else ():
+            if loss is not None:
+                curves.setdefault(name, []).append([record["step"], round(loss, 4)])
+    return {name: curve[:: -(-len(curve) // POINTS)] for name, curve in curves.items()}
+
+
+def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
+    """Count the labels of each task with classes, set by set: `sst train`, `sst+cfimdb train`, `sst dev`."""
+    tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
+    found: dict[str, dict[str, list[int]]] = {}
+    for split in SPLITS:
+        for name, dataset in load_datasets(recipe, split, tokenizer).items():
+            task = recipe.sets[name]
+            if task.classes and dataset.labels is not None:
+                counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(task.classes))
+                found.setdefault(task.name, {})[f"{name} {split}"] = counts.tolist()
+    return found
+
+
+def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
+    """Return the confusion matrix of every task with classes, and of the others how many rows fall into each cell."""
+    matrices, numbers = {}, {}
+    for name, task in recipe.tasks.items():
+        _, gold, predicted = read_predictions(folder.predictions / f"{name}-dev.csv", classes=task.classes)
+        if task.classes:
+            matrix = confusion_matrix(gold, predicted, classes=len(task.classes))
+            matrices[name] = {"classes": list(task.classes), "counts": matrix.tolist()}
+        else:
+            numbers[name] = _cells(gold, predicted)
+    return {"confusion": matrices, "numbers": numbers}
+
+
+def _cells(gold: Values, predicted: Values) -> dict[str, list[float]]:
+    """Count rows by gold and predicted numbers, both rounded to a grid: what rows have by themselves is not kept."""
+    width = float(np.ptp(gold)) / CELLS or 1.0
+    places, counts = np.unique(np.rint(np.stack([gold, predicted]) / width), axis=1, return_counts=True)
+    first, second = (places * width).round(3).tolist()
+    return {"gold": first, "predicted": second, "rows": counts.tolist()}

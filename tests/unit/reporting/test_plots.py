@@ -1,0 +1,147 @@
+"""Plots: SVG that fits any page."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from palbert.errors import MissingExtraError
+from palbert.reporting import plots, svg
+
+pytest.importorskip("matplotlib")
+
+GENERATOR = np.random.default_rng(0)
+GOLD = np.round(GENERATOR.uniform(0, 5, 400), 1)
+PREDICTED = GOLD + GENERATOR.normal(0, 0.5, 400)
+STEPS = list(range(60))
+LABELS = GENERATOR.integers(3, size=90)
+
+PLOTS = {
+    "loss": lambda: plots.loss_curves({"sst": (STEPS, [2.0 / (step + 1) for step in STEPS])}),
+    "losses": lambda: plots.loss_curves({f"task {n}": (STEPS, GENERATOR.random(60)) for n in range(12)}),
+    "cosines": lambda: plots.cosine_curves(
+        {"sst/sts": (STEPS, GENERATOR.uniform(-1, 1, 60)), "a/b": ([1, 2], [np.nan, np.nan])}
+    ),
+    "scores": lambda: plots.score_curves([0, 1, 2], {"sst": [0.2, np.nan, 0.5]}, overall=[0.2, 0.4, 0.3]),
+    "seeds": lambda: plots.seed_scores(
+        {"sst": {"with": [0.5, 0.52], "without": [0.51]}, "overall": {"with": [0.7, 0.71], "without": [0.69]}}
+    ),
+    "counts": lambda: plots.task_counts([1, 2], {"sst": [9, 5]}, {"sst": [8, 6], "sts": [1, 2]}),
+    "one epoch": lambda: plots.task_counts([1], {"sst": [9]}, {"sst": [8]}),
+    "classes": lambda: plots.label_distribution(
+        {"train": LABELS, "dev": LABELS[:9], "test": LABELS[:0]}, classes=("a", "b", "c"), name="sst"
+    ),
+    "numbers": lambda: plots.label_distribution({"train": GOLD, "dev": GOLD[:1]}, name="sts"),
+    "confusion": lambda: plots.confusion_matrix(np.arange(9).reshape(3, 3), ("a", "b", "c"), name="sst"),
+    "many classes": lambda: plots.confusion_matrix(np.eye(30, dtype=np.int64), [f"class {n}" for n in range(30)]),
+    "scatter": lambda: plots.similarity_scatter(GOLD, PREDICTED, name="sts"),
+    "residuals": lambda: plots.residuals(GOLD, PREDICTED, name="sts"),
+    "constant": lambda: plots.residuals(np.ones(5), np.ones(5), name="sts"),
+    "lengths": lambda: plots.length_histogram(GENERATOR.integers(3, 200, size=500), max_length=128, name="sst"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=PLOTS, scope="module")
+def drawn(request):
+    return PLOTS[request.param]()
+
+
+def test_a_plot_is_one_svg_element_that_fits_its_column(drawn):
+    root = ElementTree.fromstring(drawn)
+    assert root.tag == "svg"
+    assert "viewBox" in root.attrib
+    assert "width" not in root.attrib
+    assert root.get("aria-label")
+
+
+def test_a_plot_has_only_the_colours_of_the_page(drawn):
+    colors = set(re.findall(r"(?:fill|stroke): ([^;\"]+)", drawn))
+    named = re.compile(r"none|var\(--(ink|muted|grid|heat|series-[1-6])\)")
+    assert {color for color in colors if not named.fullmatch(color)} == set()
+
+
+def test_a_plot_loads_nothing_and_brings_no_font_or_global_style(drawn):
+    assert "http" not in drawn
+    assert "font-family" not in drawn
+    assert "<style" not in drawn
+    assert "<image" not in drawn
+
+
+def test_a_plot_refers_only_to_its_own_ids(drawn):
+    identifiers = re.findall(r'\bid="([^"]+)"', drawn)
+    assert len(identifiers) == len(set(identifiers))
+    assert set(re.findall(r"#([\w-]+)", drawn)) == set(identifiers)
+
+
+def test_the_same_plot_is_drawn_to_the_letter():
+    first = plots.residuals(GOLD, PREDICTED, name="sts")
+    assert plots.residuals(GOLD, PREDICTED, name="sts") == first
+
+
+def test_equal_drawings_of_different_tasks_share_no_id():
+    found = [set(re.findall(r'\bid="([^"]+)"', plots.residuals(GOLD, PREDICTED, name=n))) for n in ("a", "b")]
+    assert found[0]
+    assert not found[0] & found[1]
+
+
+def test_letters_stay_text_whatever_a_class_is_called():
+    names = ("<script>", "$x^2$", "日本語", "a\x00\nb", "&amp;" * 20)
+    drawn = plots.confusion_matrix(np.eye(5, dtype=np.int64), names, name="<b>")
+    texts = [element.text or "" for element in ElementTree.fromstring(drawn).iter("text")]
+    assert {"<script>", "$x^2$", "日本語", "a b"} <= set(texts)
+
+
+def test_a_large_scatter_shows_a_sample():
+    gold = GENERATOR.random(20_000)
+    drawn = plots.similarity_scatter(gold, gold, name="sts")
+    assert drawn.count("<use") == plots.MOST_POINTS
+    assert len(drawn) < 150_000
+
+
+def test_the_length_plot_says_how_much_is_truncated():
+    lengths = np.array([10] * 75 + [200] * 25)
+    assert "25.0\u202f% truncated" in plots.length_histogram(lengths, max_length=128)
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    plots.residuals(GOLD, PREDICTED)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_drawing_does_not_need_the_global_state_of_pyplot():
+    assert "matplotlib.pyplot" not in vars(plots).values()
+    plots.residuals(GOLD, PREDICTED)
+    if "matplotlib.pyplot" in sys.modules:
+        assert sys.modules["matplotlib.pyplot"].get_fignums() == []
+
+
+def test_threads_draw_the_same_as_one_alone():
+    alone = plots.residuals(GOLD, PREDICTED, name="sts")
+    found: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(plots.residuals(GOLD, PREDICTED, name="sts"))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 4
+
+
+def test_a_plot_without_matplotlib_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"Plots need matplotlib\. .*'palbert\[plots\]'"):
+        plots.residuals(GOLD, PREDICTED)
+
+
+def test_long_names_are_cut_and_short_ones_kept():
+    assert svg.plain("very negative") == "very negative"
+    assert svg.plain("x" * 50, length=10) == "x" * 9 + "…"

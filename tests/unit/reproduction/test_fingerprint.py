@@ -1,0 +1,125 @@
+"""Fingerprints: what is trained decides, not where it lies or how it is called."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.recipe.load import make_recipe
+from palbert.reproduction.fingerprint import fingerprint
+
+ROWS = "sentence\tsentiment\nA fine film .\t3\nA dull film .\t1\n"
+
+
+@pytest.fixture
+def values(tiny_recipe: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+    """Return a recipe with one task, whose files are in a folder of their own."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.tsv").write_text(ROWS, "utf-8")
+    return {**tiny_recipe, "data": str(folder), "tasks": {"sst": files_of(folder)}}
+
+
+def files_of(folder: Path) -> dict[str, Any]:
+    return {split: str(folder / f"{split}.tsv") for split in ("train", "dev", "test")}
+
+
+def of(values: dict[str, Any], **changes: Any) -> str:
+    return fingerprint(make_recipe({**values, **changes}))
+
+
+def test_moved_files_and_encoders_are_the_same(values: dict[str, Any], tmp_path: Path) -> None:
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    encoder = shutil.copytree(values["encoder"]["name"], tmp_path / "encoder")
+    moved = {"data": str(tmp_path / "there"), "tasks": {"sst": files_of(tmp_path / "there")}}
+    assert of(values, **moved, encoder={"name": str(encoder)}) == of(values)
+
+
+def test_seed_place_and_defaults_that_are_written_out_change_nothing(values: dict[str, Any]) -> None:
+    written = {**values["training"], "accumulation": 1, "sampler": "annealed"}
+    run = {**values["run"], "capture": "off", "precision": "auto"}
+    assert of(values, seed=7, run=run, description="Other words.", training=written) == of(values)
+
+
+def test_an_option_called_path_is_no_data_file(values: dict[str, Any]) -> None:
+    sampler = {"name": "own:Sampler", "path": "nowhere.json"}
+    assert of(values, training={**values["training"], "sampler": sampler}) != of(values)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training": {"epochs": 2, "steps_per_epoch": 7, "batch_size": 8}},
+        {"encoder_": {"frozen": True}},
+        {"adapters": "pal"},
+        {"objectives": [{"name": "rdrop", "weight": 0.5}]},
+        {"run": {"device": "cpu", "precision": "fp32"}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_setting_that_changes_training_changes_it(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    changes = {"encoder": {**values["encoder"], **changes["encoder_"]}} if "encoder_" in changes else changes
+    assert of(values, **changes) != of(values)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_file_that_was_changed_changes_it(values: dict[str, Any], tmp_path: Path, split: str) -> None:
+    before = of(values)
+    (tmp_path / "here" / f"{split}.tsv").write_text(ROWS + "A film .\t2\n", "utf-8")
+    assert of(values) != before
+
+
+def test_the_test_file_counts_where_its_rows_are_left_out(values: dict[str, Any], tmp_path: Path) -> None:
+    without = {"tasks": {"sst": {**values["tasks"]["sst"], "drop_overlap": ["test"]}}}
+    before, before_without = of(values), of(values, **without)
+    (tmp_path / "here" / "test.tsv").write_text(ROWS + "A film .\t2\n", "utf-8")
+    assert of(values) == before and of(values, **without) != before_without
+
+
+def test_other_weights_change_it(values: dict[str, Any], tmp_path: Path) -> None:
+    encoder = shutil.copytree(values["encoder"]["name"], tmp_path / "encoder")
+    weights = encoder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert of(values, encoder={"name": str(encoder)}) != of(values)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_another_configuration_or_tokenizer_changes_it(values: dict[str, Any], tmp_path: Path, name: str) -> None:
+    encoder = shutil.copytree(values["encoder"]["name"], tmp_path / "encoder")
+    before = of(values, encoder={"name": str(encoder)})
+    file = encoder / name
+    settings = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**settings, "normalizer": None} if "normalizer" in settings else {**settings, "a": 1}))
+    assert of(values, encoder={"name": str(encoder)}) != before
+
+
+def test_the_order_of_tasks_changes_it(tiny_recipe: dict[str, Any]) -> None:
+    turned = dict(reversed(tiny_recipe["tasks"].items()))
+    assert of(tiny_recipe, tasks=turned) != of(tiny_recipe)
+
+
+def test_teachers_count_for_their_own_task_wherever_they_lie(
+    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "palbert.reproduction.fingerprint.teachers_sha256",
+        lambda recipe: {run: Path(run).name for task in recipe.tasks.values() for run in task.teachers},
+    )
+
+    def taught(**teachers: str) -> str:
+        tasks = {task: {"teachers": [teachers[task]]} if task in teachers else {} for task in tiny_recipe["tasks"]}
+        return of(tiny_recipe, tasks=tasks)
+
+    here, there = str(tmp_path / "here/a"), str(tmp_path / "there/a")
+    other = str(tmp_path / "here/b")
+    assert taught(sst=here) == taught(sst=there)
+    different = [taught(), taught(sst=here), taught(quora=here), taught(sst=here, quora=here)]
+    different += [taught(sst=here, quora=other), taught(sst=other, quora=here)]
+    assert len(set(different)) == len(different)

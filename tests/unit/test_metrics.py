@@ -1,0 +1,132 @@
+"""Metrics: laws, degenerate inputs, and the overall score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palbert import metrics
+from palbert.errors import DataError, PalbertError
+from palbert.metrics import METRICS, find_metric, formula_text, overall
+from palbert.tasks.spec import METRICS_OF_TARGET
+
+NUMBERS = np.array([0.0, 1.5, 3.0, 5.0])
+CONSTANT = np.full(4, 0.1)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_a_correlation_with_a_constant_side_is_zero(name):
+    for gold, predicted in ((NUMBERS, CONSTANT), (CONSTANT, NUMBERS), (CONSTANT, CONSTANT)):
+        assert METRICS[name](gold, predicted) == 0.0
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_a_correlation_ignores_scale_and_shift_and_turns_with_the_sign(name):
+    assert METRICS[name](NUMBERS, 100.0 * NUMBERS - 7.0) == pytest.approx(1.0)
+    assert METRICS[name](NUMBERS, -NUMBERS) == pytest.approx(-1.0)
+
+
+def test_spearman_sees_only_the_order():
+    assert metrics.spearman(NUMBERS, np.exp(NUMBERS)) == pytest.approx(1.0)
+
+
+def test_precision_without_predicted_positives_is_zero():
+    gold, predicted = np.array([1, 0, 1]), np.zeros(3, dtype=np.int64)
+    assert (metrics.precision(gold, predicted), metrics.f1(gold, predicted)) == (0.0, 0.0)
+
+
+def test_recall_without_positives_is_zero():
+    assert metrics.recall(np.zeros(3, dtype=np.int64), np.array([1, 0, 1])) == 0.0
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_perfect_predictions_score_one_and_have_no_error(metric):
+    gold = NUMBERS if "number" in metric.targets else np.array([0, 1, 1, 0])
+    assert metric(gold, gold) == pytest.approx(1.0 if metric.higher_is_better else 0.0)
+    assert metric.scaled(metric(gold, gold)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_every_metric_refuses_no_rows_and_unequal_rows(metric):
+    with pytest.raises(DataError, match="at least one row"):
+        metric(np.array([]), np.array([]))
+    with pytest.raises(DataError, match="as many predictions as labels"):
+        metric(np.array([1, 0]), np.array([1]))
+
+
+@pytest.mark.parametrize("name", METRICS_OF_TARGET["number"])
+def test_diverged_predictions_are_an_error_that_says_so(name):
+    with pytest.raises(DataError, match=r"in 1 of 4 rows.*lower learning rate"):
+        METRICS[name](NUMBERS, np.array([0.0, np.nan, 1.0, 2.0]))
+
+
+def test_default_metrics_fit_their_targets():
+    for target, names in METRICS_OF_TARGET.items():
+        assert all(target in METRICS[name].targets for name in names)
+
+
+def test_confusion_matrix_counts_gold_down_and_predicted_across():
+    matrix = metrics.confusion_matrix(np.array([0, 0, 2]), np.array([1, 1, 2]), classes=3)
+    assert matrix.tolist() == [[0, 2, 0], [0, 0, 0], [0, 0, 1]]
+
+
+def test_confusion_matrix_refuses_a_class_out_of_range():
+    with pytest.raises(DataError, match="from 0 to 1, found 0 to 2"):
+        metrics.confusion_matrix(np.array([0, 1]), np.array([2, 1]), classes=2)
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_name():
+    with pytest.raises(PalbertError, match="Did you mean 'pearson'"):
+        find_metric("pearsons")
+
+
+def test_a_metric_that_does_not_fit_the_target_is_refused():
+    with pytest.raises(PalbertError, match=r"does not fit a number task. Use one of: mae, mse"):
+        find_metric("accuracy", target="number")
+
+
+SCORES = {"sst": ("accuracy", 0.516), "quora": ("accuracy", 0.862), "sts": ("pearson", 0.866)}
+NAMES = {task: metric for task, (metric, _) in SCORES.items()}
+
+
+def test_scaled_mean_is_the_formula_of_the_reports():
+    assert overall(SCORES, "scaled-mean") == pytest.approx((0.516 + 0.862 + (0.866 + 1) / 2) / 3)
+    text = "(sst.accuracy + quora.accuracy + (sts.pearson + 1) / 2) / 3"
+    assert formula_text(NAMES, "scaled-mean") == text
+
+
+def test_mean_takes_the_scores_as_they_are():
+    assert overall(SCORES, "mean") == pytest.approx((0.516 + 0.862 + 0.866) / 3)
+    assert formula_text(NAMES, "mean") == "(sst.accuracy + quora.accuracy + sts.pearson) / 3"
+
+
+def test_the_formula_of_one_task_has_no_division():
+    assert formula_text({"sst": "accuracy"}) == "sst.accuracy"
+    assert formula_text({"sts": "pearson"}) == "(sts.pearson + 1) / 2"
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_written_formula_gives_the_overall_score(name):
+    class Scores:
+        pass
+
+    scores = Scores()
+    setattr(scores, name, 0.3)
+    written = formula_text({"a": name, "b": "accuracy"})
+    other = type("Other", (), {"accuracy": 0.7})
+    value = eval(written, {"a": scores, "b": other})
+    assert overall({"a": (name, 0.3), "b": ("accuracy", 0.7)}) == pytest.approx(value)
+
+
+def test_a_lower_error_gives_a_higher_overall_score():
+    assert overall({"sts": ("mse", 0.2)}) > overall({"sts": ("mse", 0.9)})
+
+
+def test_the_plain_mean_refuses_a_metric_where_lower_is_better():
+    with pytest.raises(PalbertError, match=r"cannot hold sts.mse.*scaled-mean"):
+        overall({"sts": ("mse", 0.2)}, "mean")
+
+
+def test_an_overall_score_of_nothing_is_refused():
+    with pytest.raises(PalbertError, match="at least one task"):
+        overall({})
