@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palbert.errors import PalbertError
+    from palbert.errors import PalbertError, StoppedError
     from palbert.recipe.load import load_recipe, make_recipe
     from palbert.reproduction.reproduce import reproduce
     from palbert.reproduction.results import results
@@ -28,6 +28,7 @@ __all__ = [
     "PalbertError",
     "Prediction",
     "Predictor",
+    "StoppedError",
     "Submission",
     "compare",
     "dry_run",
@@ -44,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     "PalbertError": "errors",
+    "StoppedError": "errors",
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
     "Submission": "reproduction.submit",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from palbert.commands.submit import submit
 from palbert.errors import DataError, PalbertError, StoppedError
 from palbert.terminal import (
     complain,
+    how_to_continue,
     is_first_process,
     log_to_terminal,
     print_comparisons,
@@ -30,21 +30,22 @@ from palbert.terminal import (
     print_summary,
     print_table,
     shown_answer,
-    started_as,
 )
+
+INTERRUPTED = 130
+"""The exit code of a program that was ended by Ctrl-C."""
 
 
 class _Verbs(TyperGroup):
-    """Turns Ctrl-C into an error of ours before typer ends the program without a word."""
+    """Reports Ctrl-C and how to continue, where typer would only print "Aborted"."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            folder = shlex.quote(str(interrupt)) if str(interrupt) else None  # of a run that can be resumed
-            verb = "pretrain" if ctx.invoked_subcommand == "pretrain" else "train"
-            hint = f"Go on with: {started_as()} {verb} {folder}/recipe.toml --out {folder} --resume" if folder else None
-            raise StoppedError("stopped", hint=hint) from None
+            if is_first_process():  # all processes stop, one reports it
+                complain("stopped", how_to_continue(interrupt) if isinstance(interrupt, StoppedError) else None)
+            raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -329,10 +330,9 @@ def _run() -> None:
     try:
         app(prog_name="palbert")
     except PalbertError as error:
-        if debug and not isinstance(error, StoppedError):
+        if debug:
             traceback.print_exc()
-        if is_first_process() or not isinstance(error, StoppedError):  # all of them stop
-            complain(error.message, error.hint)
+        complain(error.message, error.hint)
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:

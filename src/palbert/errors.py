@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
 
 
 class PalbertError(ValueError):
@@ -50,10 +52,22 @@ class TrainingError(PalbertError):
     exit_code = 1
 
 
-class StoppedError(PalbertError):
-    """The user's Ctrl-C; the exit code is that of a program ended by SIGINT."""
+class StoppedError(KeyboardInterrupt):
+    """Ctrl-C during training: the run stopped after a complete step and can be resumed.
 
-    exit_code = 130
+    It derives from KeyboardInterrupt alone. A stop is not a failure, so `except Exception` and `except PalbertError`
+    let it pass, and code that catches KeyboardInterrupt catches it.
+
+    Args:
+        folder: Where the work was stopped: a run folder, or the output folder of `reproduce`.
+        verb: The function that was stopped. "train" and "pretrain" continue with `resume=True`, "reproduce" and
+            "submit" when they are called again.
+    """
+
+    def __init__(self, folder: Path, *, verb: Literal["train", "pretrain", "reproduce", "submit"]) -> None:
+        super().__init__(f"{verb} was stopped; {folder} holds what is needed to continue.")
+        self.folder = folder
+        self.verb = verb
 
 
 class MissingExtraError(PalbertError):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import typer
+
+from palbert.errors import StoppedError
 
 
 def shown_answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
@@ -109,10 +112,13 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def started_as() -> str:
-    """Return the command that palbert was started with, to be started again."""
-    processes = os.environ.get("LOCAL_WORLD_SIZE")
-    return f"torchrun --nproc-per-node {processes} -m palbert" if processes else "palbert"
+def how_to_continue(stop: StoppedError) -> str:
+    """Return the command that continues what was stopped, as this process was started."""
+    if stop.verb in ("reproduce", "submit"):
+        return "Continue with the same command."
+    processes, folder = os.environ.get("LOCAL_WORLD_SIZE"), shlex.quote(str(stop.folder))
+    command = f"torchrun --nproc-per-node {processes} -m palbert" if processes else "palbert"
+    return f"Continue with: {command} {stop.verb} {folder}/recipe.toml --out {folder} --resume"
 
 
 def complain(message: str, hint: str | None) -> None:

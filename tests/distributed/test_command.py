@@ -15,7 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 import palbert
-from palbert.terminal import is_first_process, started_as
+from palbert.errors import StoppedError
+from palbert.terminal import how_to_continue, is_first_process
 
 
 @pytest.fixture
@@ -67,10 +68,11 @@ def test_the_first_process_speaks_and_says_how_to_start_all_of_them_again(monkey
     for name in ("RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     assert is_first_process()
-    assert started_as() == "palbert"
+    stop = StoppedError(Path("run"), verb="train")
+    assert how_to_continue(stop).startswith("Continue with: palbert train run/recipe.toml")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setenv("RANK", "0")
     assert is_first_process()
-    assert started_as() == "torchrun --nproc-per-node 4 -m palbert"
+    assert how_to_continue(stop).startswith("Continue with: torchrun --nproc-per-node 4 -m palbert train run/")
     monkeypatch.setenv("RANK", "3")
     assert not is_first_process()

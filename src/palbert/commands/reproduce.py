@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from palbert.commands.data import Overrides
-from palbert.errors import StoppedError, TrainingError
+from palbert.errors import TrainingError
 from palbert.terminal import print_table
 
 
@@ -37,7 +37,7 @@ def reproduce(
 ) -> None:
     """Train every row of a report's table and write it with reported scores beside ours.
 
-    The same command again goes on where it was stopped.
+    The same command continues what was stopped.
 
     Examples:
     palbert reproduce sullivan_kumar/table3 --data course --seeds 3 --jobs 2
@@ -57,20 +57,17 @@ def reproduce(
         return
     from palbert.reproduction.reproduce import reproduce as reproduce_tables
 
-    try:
-        done = reproduce_tables(
-            tables,
-            data=data,
-            encoder=encoder,
-            seeds=seeds,
-            jobs=jobs,
-            out=out,
-            smoke=smoke,
-            keep_checkpoints=keep,
-            overrides=overrides or (),
-        )
-    except KeyboardInterrupt:
-        raise StoppedError("stopped", hint="The same command again goes on from here.") from None
+    done = reproduce_tables(
+        tables,
+        data=data,
+        encoder=encoder,
+        seeds=seeds,
+        jobs=jobs,
+        out=out,
+        smoke=smoke,
+        keep_checkpoints=keep,
+        overrides=overrides or (),
+    )
     for path in done.tables:
         typer.echo(path.read_text("utf-8"))
     typer.echo("\n".join(f"Table: {path}" for path in done.tables))

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from palbert.errors import PalbertError, RecipeError, RunFolderError, TrainingError
+from palbert.errors import PalbertError, RecipeError, RunFolderError, StoppedError, TrainingError
 from palbert.recipe.load import dump_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.wording import plural
@@ -100,6 +100,9 @@ def reproduce(
         smoke: A few steps on the sample data, to see that all rows run.
         keep_checkpoints: Keep the checkpoints of finished runs.
         overrides: Settings as `key=value`, for all rows.
+
+    Raises:
+        StoppedError: Ctrl-C; the same call continues.
     """
     if seeds < 1 or jobs < 1:
         raise PalbertError(f"Expected one seed or more and one job or more, found {seeds} and {jobs}.")
@@ -120,19 +123,22 @@ def reproduce(
     log.info("%s, %d to do", plural(len({job.key for job in planned}), "run"), len(remaining))
     done.tables = [_write_table(table, out) for table in loaded]
     runner = _one_after_the_other if jobs == 1 else _side_by_side(jobs)
-    with bar("runs", total=len(remaining)) as line:
-        for first, error in runner([same[0] for same in remaining.values()]):
-            if error:
-                log.error("%s: %s", first.name, error)
-            for job in remaining[first.key]:
+    try:
+        with bar("runs", total=len(remaining)) as line:
+            for first, error in runner([same[0] for same in remaining.values()]):
                 if error:
-                    done.failures[job.name] = error
-                else:
-                    _write_result(job, {**row_result(first.run), "jobs": jobs, "smoke": smoke})
-                _write_table(job.table, out)
-            if not error and not keep_checkpoints:
-                shutil.rmtree(RunFolder(first.run).checkpoints, ignore_errors=True)
-            line.advance(detail=first.name)
+                    log.error("%s: %s", first.name, error)
+                for job in remaining[first.key]:
+                    if error:
+                        done.failures[job.name] = error
+                    else:
+                        _write_result(job, {**row_result(first.run), "jobs": jobs, "smoke": smoke})
+                    _write_table(job.table, out)
+                if not error and not keep_checkpoints:
+                    shutil.rmtree(RunFolder(first.run).checkpoints, ignore_errors=True)
+                line.advance(detail=first.name)
+    except KeyboardInterrupt:
+        raise StoppedError(out, verb="reproduce") from None
     return done
 
 

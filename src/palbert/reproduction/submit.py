@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from palbert.data.readers import Chunk, no_column, read_chunks
-from palbert.errors import CheckpointError, DataError, RecipeError, RunFolderError
+from palbert.errors import CheckpointError, DataError, RecipeError, RunFolderError, StoppedError
 from palbert.recipe.load import load_recipe
 from palbert.reporting.wording import plural
 from palbert.reproduction.submission import TaskAnswers, write_submission
@@ -63,6 +63,9 @@ def submit(
         with_dev: Train anew on train and dev together first, into a run folder beside the given one.
         checkpoint: Which checkpoint answers, or gives the number of epochs to train anew; the best unless given.
         force: Replace files, and a run with dev, that exist.
+
+    Raises:
+        StoppedError: Ctrl-C stopped the training with dev; the same call continues it.
     """
     folder = RunFolder(Path(run))
     if folder.recipe.is_file() and has_dev(load_recipe(folder.recipe, check_files=False)):
@@ -240,4 +243,7 @@ def _train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None
         plural(epoch, "epoch"),
         chosen.name,
     )
-    return train(with_dev_rows(recipe, epochs=epoch), out=target.path, resume=resume, force=force)
+    try:
+        return train(with_dev_rows(recipe, epochs=epoch), out=target.path, resume=resume, force=force)
+    except StoppedError as stop:
+        raise StoppedError(stop.folder, verb="submit") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from palbert import __version__
 from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import DeviceError, RunFolderError, TrainingError
+from palbert.errors import DeviceError, RunFolderError, StoppedError, TrainingError
 from palbert.model.encoder import recompute
 from palbert.model.masked import load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files, resolve_encoder
@@ -64,7 +64,7 @@ def pretrain(
         overrides: Settings as `key=value`.
 
     Raises:
-        KeyboardInterrupt: It was stopped; checkpoints/last is there to resume from.
+        StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
     if find_ranks().size > 1:
         raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
@@ -81,7 +81,7 @@ def pretrain(
     pretraining = Pretraining(with_texts(recipe, text), folder, resume=resume)
     with folder.locked():
         if not pretraining.fit():
-            raise KeyboardInterrupt(str(folder.path))
+            raise StoppedError(folder.path, verb="pretrain")
     return folder.path
 
 
@@ -93,7 +93,7 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
         return folder.path
     pretraining = Pretraining(recipe, folder, resume=folder.has_begun)
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
-        raise KeyboardInterrupt(str(run.path))
+        raise StoppedError(run.path, verb="train")
     return folder.path
 
 

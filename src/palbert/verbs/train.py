@@ -29,6 +29,7 @@ from palbert.build import (
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import StoppedError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import resolve_encoder
 from palbert.objectives.logit_adjustment import class_shares
@@ -85,7 +86,7 @@ def train(
         overrides: Settings as `key=value`.
 
     Raises:
-        KeyboardInterrupt: The run was stopped; checkpoints/last is there to resume from.
+        StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
     name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / name)
@@ -103,7 +104,7 @@ def train(
         ranks.wait()  # the report is there when the others return
     if finished:
         return folder.path
-    raise KeyboardInterrupt(str(folder.path))
+    raise StoppedError(folder.path, verb="train")
 
 
 class Run:

@@ -121,10 +121,11 @@ def test_a_run_that_was_stopped_is_resumed(folder: Path, monkeypatch: pytest.Mon
     palbert.reproduce(["mine/two"], out="whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palbert.verbs.train.evaluate", lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(palbert.StoppedError) as caught:
             palbert.reproduce(["mine/two"], out="out")
+    assert (caught.value.folder, caught.value.verb) == (Path("out"), "reproduce")
     resumed = []
-    from palbert.verbs import reproduce
+    from palbert.reproduction import reproduce
 
     original = reproduce.train
     monkeypatch.setattr(reproduce, "train", lambda *a, **k: resumed.append(k["resume"]) or original(*a, **k))

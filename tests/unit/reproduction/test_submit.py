@@ -236,10 +236,11 @@ def test_a_last_run_that_was_stopped_is_not_handed_in_and_goes_on(
         self.stopping = True
         return step_of(self, *arguments)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    trained = run_copy.with_name("copied-run-with-dev")
+    with monkeypatch.context() as patch, pytest.raises(palbert.StoppedError) as caught:
         patch.setattr(Trainer, "step", stop)
         palbert.submit(run_copy, test=course, with_dev=True)
-    trained = run_copy.with_name("copied-run-with-dev")
+    assert (caught.value.folder, caught.value.verb) == (trained, "submit")
     palbert.evaluate(trained)  # a report does not make it finished
     with pytest.raises(RunFolderError, match="is not finished"):
         palbert.submit(trained, test=course)

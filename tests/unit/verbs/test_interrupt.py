@@ -19,6 +19,7 @@ import torch
 
 import palbert
 from palbert.training.hooks import read_records
+from palbert.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
@@ -98,7 +99,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
     assert 15 <= step < 200
     assert palbert.load(run).predict("sts", [("a", "b")])
 
-    said = next(line for line in err.splitlines() if "Go on with: " in line).partition("Go on with: ")[2]
+    said = next(line for line in err.splitlines() if "Continue with: " in line).partition("Continue with: ")[2]
     program, *arguments = shlex.split(said)
     assert program == "palbert"
     result = cli(*arguments)
@@ -167,6 +168,22 @@ def test_a_run_stopped_before_its_first_step_is_begun_again_by_resuming(
     assert (tmp_path / "run" / "recipe.toml").is_file()
     assert cli("train", recipe, "--out", tmp_path / "run", "--resume").code == 0
     assert_same_end(tmp_path / "run", undisturbed)
+
+
+def test_a_stopped_run_raises_where_it_can_be_resumed(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.step
+
+    def stop(self: Trainer, batches: Any) -> Any:
+        self.stopping = True
+        return step(self, batches)
+
+    monkeypatch.setattr(Trainer, "step", stop)
+    with pytest.raises(palbert.StoppedError) as caught:
+        palbert.train(recipe, out=tmp_path / "run")
+    assert (caught.value.folder, caught.value.verb) == (tmp_path / "run", "train")
+    assert (caught.value.folder / "checkpoints" / "last" / "trainer.json").is_file()
 
 
 def test_ctrl_c_while_predicting_leaves_no_half_output(

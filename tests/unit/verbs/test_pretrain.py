@@ -131,9 +131,9 @@ def test_a_pretraining_stopped_and_resumed_is_the_same(
         stop_at(step, patch)
         result = cli("pretrain", recipe, "--out", stopped)
     assert result.code == 130 and not (stopped / "model.safetensors").exists()
-    said = f"Go on with: palbert pretrain {stopped}/recipe.toml --out {stopped} --resume"
+    said = f"Continue with: palbert pretrain {stopped}/recipe.toml --out {stopped} --resume"
     assert said in result.err
-    result = cli(*said.removeprefix("Go on with: palbert ").split())
+    result = cli(*said.removeprefix("Continue with: palbert ").split())
     assert result.code == 0 and f"resuming at step {step} of 10" in result.err
     assert weights(stopped) == weights(whole)
     assert losses(stopped) == losses(whole)
@@ -231,9 +231,9 @@ def test_a_run_stopped_in_either_phase_and_resumed_is_the_same(
         result = cli("train", recipe, "--out", stopped)
     assert result.code == 130
     assert (stopped / "pretrained" / "report.json").exists() == (step > 10)
-    said = f"Go on with: palbert train {stopped}/recipe.toml --out {stopped} --resume"
+    said = f"Continue with: palbert train {stopped}/recipe.toml --out {stopped} --resume"
     assert said in result.err
-    result = cli(*said.removeprefix("Go on with: palbert ").split())
+    result = cli(*said.removeprefix("Continue with: palbert ").split())
     assert result.code == 0
     for folder in (Path("checkpoints") / "last", Path("pretrained")):
         assert weights(stopped / folder) == weights(whole / folder)
