@@ -33,9 +33,10 @@ ROWS = {
     "metrics": 1,
     "runtime": 1,
     "options": 0,
+    "registry": 0,
     "errors": 0,
 }
-SIDEWAYS = {("reporting", "inference"), ("cli", "commands"), ("options", "errors")}
+SIDEWAYS = {("reporting", "inference"), ("cli", "commands"), ("options", "errors"), ("registry", "errors")}
 """The imports between parts of one row that are drawn."""
 LONGEST = 350
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 from palbert.build import check_names
-from palbert.gradients.methods import GRADIENTS
-from palbert.objectives.balance import BALANCES
 from palbert.recipe.load import make_recipe
-from palbert.training.averaging import AVERAGES
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
+from palbert.registry import AVERAGES, BALANCES, GRADIENTS, SAMPLERS, SCHEDULES
 
 if sys.version_info >= (3, 11):
     import tomllib

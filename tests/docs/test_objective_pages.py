@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palbert.objectives.objectives import OBJECTIVES
+from palbert.registry import OBJECTIVES
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 PAGES = {"smart.md": ("smart", "proximal"), "rdrop.md": ("rdrop",), "simcse.md": ("simcse", "supervised-simcse")}

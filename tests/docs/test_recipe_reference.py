@@ -12,14 +12,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from palbert.gradients.methods import GRADIENTS
 from palbert.metrics import METRICS
-from palbert.model.adapters import ADAPTERS
-from palbert.model.heads import HEADS
-from palbert.model.pooling import POOLINGS
-from palbert.model.relational import RELATIONS
-from palbert.objectives.balance import BALANCES
-from palbert.objectives.objectives import OBJECTIVES
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import (
@@ -34,13 +27,22 @@ from palbert.recipe.sections import (
     RunSection,
     TrainingSection,
 )
+from palbert.registry import (
+    ADAPTERS,
+    AVERAGES,
+    BALANCES,
+    GRADIENTS,
+    HEADS,
+    OBJECTIVES,
+    POOLINGS,
+    RELATIONS,
+    SAMPLERS,
+    SCHEDULES,
+)
 from palbert.tasks.catalog import CATALOG, EXTRA_SETS
 from palbert.tasks.choices import Component
 from palbert.tasks.sources import ExtraSet, Source
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
-from palbert.training.averaging import AVERAGES
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 
 import palbert
-from palbert.gradients.methods import GRADIENTS
-from palbert.model.adapters import ADAPTERS
-from palbert.model.heads import HEADS
-from palbert.model.pooling import POOLINGS
-from palbert.model.relational import RELATIONS
-from palbert.objectives.balance import BALANCES
-from palbert.objectives.objectives import OBJECTIVES
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
-from palbert.training.averaging import AVERAGES
+from palbert.registry import (
+    ADAPTERS,
+    AVERAGES,
+    BALANCES,
+    GRADIENTS,
+    HEADS,
+    OBJECTIVES,
+    POOLINGS,
+    RELATIONS,
+    SAMPLERS,
+    SCHEDULES,
+)
 from palbert.training.hooks import read_records
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
 
 SMOKE = Path(__file__).parents[2] / "recipes" / "smoke"
 METHODS = [path for path in sorted(SMOKE.glob("*.toml")) if path.stem != "plain"]

@@ -15,17 +15,9 @@ import torch
 from palbert.build import check_lengths, check_names
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
-from palbert.gradients.methods import GRADIENTS
-from palbert.model.adapters import ADAPTERS
-from palbert.model.heads import HEADS
-from palbert.model.relational import RELATIONS
-from palbert.objectives.balance import BALANCES
-from palbert.objectives.objectives import OBJECTIVES
 from palbert.recipe.load import make_recipe
+from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, HEADS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.tasks.spec import SIAMESE_HEADS
-from palbert.training.averaging import AVERAGES
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
 from palbert.verbs.train import train
 
 
@@ -251,10 +243,9 @@ class Choosy:
 
 
 def test_a_mistake_in_a_users_own_class_is_not_called_a_mistake_of_the_recipe(
-    tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tiny_recipe: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr("palbert.build.named.own_part", lambda name: Choosy)
-    tiny_recipe["training"]["average"] = "mine:Choosy"
+    tiny_recipe["training"]["average"] = f"{__name__}:Choosy"
     with pytest.raises(ZeroDivisionError, match="my own mistake"):
         check_names(make_recipe(tiny_recipe))
 
@@ -273,7 +264,7 @@ class Broken(torch.nn.Module):
 def test_what_torch_or_python_refuse_in_a_part_of_palberts_is_told_with_its_place(
     tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, parts: Any, says: str
 ) -> None:
-    monkeypatch.setitem(RELATIONS, "mlp", Broken)
+    monkeypatch.setitem(RELATIONS.paths, "mlp", f"{__name__}:Broken")
     tiny_recipe["relation"] = {"name": "mlp", "tasks": ["quora", "sts"], "parts": parts}
     with pytest.raises(RecipeError, match=says):
         check_names(make_recipe(tiny_recipe))

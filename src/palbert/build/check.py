@@ -14,12 +14,10 @@ from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.metrics import find_metric, formula_text
-from palbert.model.adapters import ADAPTERS
-from palbert.model.relational import RELATIONS
 from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
+from palbert.registry import ADAPTERS, RELATIONS, SCHEDULES
 from palbert.runtime.distributed import Ranks
-from palbert.training.schedule import SCHEDULES
 
 log = logging.getLogger(__name__)
 

@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from palbert.build.named import check_options, find, function_of, make
+from palbert.build.named import check_options, function_of, make
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError, did_you_mean
-from palbert.model.adapters import ADAPTERS, Adapter
+from palbert.model.adapters import Adapter
 from palbert.model.encoder import Encoder, recompute
-from palbert.model.heads import HEADS
 from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.pooling import POOLINGS
 from palbert.model.pretrained import load_encoder
-from palbert.model.relational import RELATIONS
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
+from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS
 from palbert.tasks.choices import Component
 from palbert.tasks.spec import Task
 
@@ -82,11 +78,7 @@ def build_model(
                 raise RecipeError(
                     f"{place_of(place)}.max_length: {view.max_length} is more than the encoder's {config.max_length}."
                 )
-    heads = {}
-    for name, task in tasks.items():
-        heads[name] = make_head(task, hidden_size=config.hidden_size)
-        if not isinstance(heads[name], torch.nn.Module):
-            raise RecipeError(f"tasks.{name}.head: '{task.head.name}' is no torch.nn.Module.")
+    heads = {name: make_head(task, hidden_size=config.hidden_size) for name, task in tasks.items()}
     poolings = {name: function_of(POOLINGS, task.pooling) for name, task in tasks.items()}
     return MultiTaskModel(
         encoder,
@@ -114,12 +106,7 @@ def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: Adapte
     named = section.tasks or tuple(tasks)
 
     def new() -> Adapter:
-        adapter = make(ADAPTERS, section, "adapters", config.hidden_size, layers=config.layers)
-        if not isinstance(adapter, Adapter):
-            raise RecipeError(
-                f"adapters: '{section.name}' is no adapter.",
-                hint="Derive its class from palbert.model.adapters.Adapter.",
-            )
+        adapter: Adapter = make(ADAPTERS, section, "adapters", config.hidden_size, layers=config.layers)
         return adapter
 
     if section.per_task:
@@ -138,7 +125,7 @@ def check_head(task: Task) -> None:
     if head.name in HEADS:
         make_head(task, hidden_size=8)
     else:
-        own = find(HEADS, head.name)
+        own = HEADS.find(head.name, f"tasks.{task.name}.head")
         check_options(own, (8,), {"outputs": task.outputs}, head.options, f"tasks.{task.name}.head")
 
 

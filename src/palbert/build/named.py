@@ -1,53 +1,36 @@
-"""Named parts: from a table or from a user's module, with the recipe's options."""
+"""Named parts: made from a registry or a user's module, with the recipe's options."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from palbert.errors import MissingExtraError, PalbertError, RecipeError, did_you_mean
+from palbert.registry import Registry
 from palbert.tasks.choices import Component
 
 
-def make(table: Mapping[str, Any], component: Component, place: str, *arguments: Any, **settings: Any) -> Any:
-    """Make a named part: from a table, or from "module:Class", with the recipe's options."""
-    cls = find(table, component.name)
+def make(registry: Registry, component: Component, place: str, *arguments: Any, **settings: Any) -> Any:
+    """Make a named part, from a registry or from "module:Class", with the recipe's options."""
+    cls = registry.find(component.name, place)
     check_options(cls, arguments, settings, component.options, place)
     try:
         return cls(*arguments, **settings, **component.options)
-    except MissingExtraError:  # no fault of the recipe
+    except MissingExtraError:  # not the recipe's fault
         raise
     except PalbertError as error:
         raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
     except (TypeError, ValueError, ArithmeticError) as error:
-        if component.name not in table:  # a mistake in a user's own class: its traceback is what helps
+        if component.name not in registry:  # a mistake in a user's own class: its traceback helps most
             raise
         raise RecipeError(f"{place}: {str(error).rstrip('.')}.") from error
 
 
-def find(table: Mapping[str, Any], name: str) -> Any:
-    """Return the part of that name, or the user's own."""
-    return table[name] if name in table else own_part(name)
-
-
-def function_of(table: Mapping[str, Any], name: str) -> Any:
+def function_of(registry: Registry, name: str) -> Any:
     """Return a part that is called as it is; of a class, an instance is made first."""
-    found = find(table, name)
+    found = registry.find(name)
     return found() if isinstance(found, type) else found
-
-
-def own_part(name: str) -> Any:
-    """Import a user's "module:Class"."""
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a user's module may fail in any way
-        raise RecipeError(
-            f"'{name}' cannot be imported: {type(error).__name__}: {error}.",
-            hint="Is its folder on PYTHONPATH, and is the name right?",
-        ) from error
 
 
 def check_options(

@@ -19,13 +19,13 @@ from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM, Masking
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
+from palbert.registry import SCHEDULES
 from palbert.runtime.files import sha256
 from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Sequential, Settings
-from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Trainer
 
 NAME = "mlm"

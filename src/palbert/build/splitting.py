@@ -15,8 +15,8 @@ from palbert.model.encoder import Embeddings, Encoder, Layer
 from palbert.model.factors import are_worth_it
 from palbert.model.linear import Linear
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.pooling import POOLINGS
-from palbert.objectives.objectives import OBJECTIVES, Objectives
+from palbert.objectives.objectives import Objectives
+from palbert.registry import OBJECTIVES, POOLINGS
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,36 +12,35 @@ from numpy.typing import NDArray
 
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
-from palbert.build.named import find, function_of, make
+from palbert.build.named import function_of, make
 from palbert.build.splitting import split_gradients
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.errors import RecipeError
 from palbert.gradients import GradientMethod
-from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.weighted import Weighted
 from palbert.inference.evaluator import Inference, evaluate_tasks
 from palbert.metrics import overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Term
-from palbert.objectives.balance import BALANCES, Balance
+from palbert.objectives.balance import Balance
 from palbert.objectives.distillation import Distillation
 from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.objective import Objective
-from palbert.objectives.objectives import OBJECTIVES, Objectives
-from palbert.objectives.supervised import LOSSES, Supervised, smoothed
+from palbert.objectives.objectives import Objectives
+from palbert.objectives.supervised import Supervised, smoothed
 from palbert.recipe.schema import Recipe
+from palbert.registry import AVERAGES, BALANCES, GRADIENTS, LOSSES, OBJECTIVES, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
-from palbert.training.averaging import AVERAGES, NoAverage
+from palbert.training.averaging import NoAverage
 from palbert.training.buckets import Buckets
 from palbert.training.capture import Eager, Graphs
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.loss_scale import DynamicScale, NoScale
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import SAMPLERS, Sampler, Settings
-from palbert.training.schedule import SCHEDULES
+from palbert.training.samplers import Sampler, Settings
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 log = logging.getLogger(__name__)
@@ -51,11 +49,6 @@ log = logging.getLogger(__name__)
 def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     """Make the sampler for sets of these sizes."""
     training = recipe.training
-    if not _is_sampler(find(SAMPLERS, training.sampler.name)):
-        raise RecipeError(
-            f"training.sampler: '{training.sampler.name}' is no sampler.",
-            hint="Derive its class from palbert.training.samplers.Sampler.",
-        )
     sampler: Sampler = make(
         SAMPLERS,
         _with_factors(training.sampler, recipe.factors),
@@ -71,13 +64,9 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
     return sampler
 
 
-def _is_sampler(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Sampler)
-
-
 def takes_factors(sampler: Component) -> bool:
     """Whether a sampler draws sets by factors."""
-    return "factors" in inspect.signature(find(SAMPLERS, sampler.name)).parameters
+    return "factors" in inspect.signature(SAMPLERS.find(sampler.name, "training.sampler")).parameters
 
 
 def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
@@ -101,47 +90,33 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
             task = recipe.sets[name]
             losses[name] = adjusted(losses[name], dataset.labels, task.prior, outputs=task.outputs, name=name)
     goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
-    terms = []
+    terms: list[Term] = []
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
         check_tasks(recipe.tasks, section, place)
-        triplets = getattr(find(OBJECTIVES, section.name), "triplets", False)
+        triplets = OBJECTIVES.find(section.name, place).triplets
         chosen = {
             name: goals[name]
             for name, task in recipe.sets.items()
             if task.name in (section.tasks or recipe.tasks) and task.triplets == triplets
         }
         terms.append(make(OBJECTIVES, section, place, chosen))
-        if not isinstance(terms[-1], Term):
-            raise RecipeError(
-                f"{place}: '{section.name}' is no objective.", hint="Derive its class from palbert.objectives.Term."
-            )
     taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
     if len(set(taught)) < len(taught):
         raise RecipeError(
             "objectives: two distillations of one task.", hint="A task has one, with all of its teachers."
         )
-    balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
-    if not isinstance(balance, Balance):
-        raise RecipeError(
-            f"training.balance: '{recipe.training.balance.name}' is no balance.",
-            hint="Derive its class from palbert.objectives.balance.Balance.",
-        )
+    balance: Balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
     return Objectives(Supervised(losses), terms, balance=balance)
 
 
 def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks: Ranks | None = None) -> GradientMethod:
     """Make the gradient method; refuse one that cannot do anything with the recipe."""
     training, place = recipe.training, "training.gradients"
-    cls = find(GRADIENTS, training.gradients.name)
+    cls = GRADIENTS.find(training.gradients.name, place)
     offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
     weights = {name: task.weight for name, task in recipe.tasks.items()}
-    method = make(GRADIENTS, training.gradients, place, weights, **offered)
-    if not isinstance(method, GradientMethod):
-        raise RecipeError(
-            f"{place}: '{training.gradients.name}' is no gradient method.",
-            hint="Derive its class from palbert.gradients.GradientMethod.",
-        )
+    method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
     try:
         method.check(accumulation=training.accumulation)
     except ValueError as error:
@@ -159,13 +134,7 @@ def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks:
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
     """Make the average of a model's weights that is to be evaluated."""
-    section = recipe.training.average
-    average = make(AVERAGES, section, "training.average", model)
-    if not isinstance(average, NoAverage):
-        raise RecipeError(
-            f"training.average: '{section.name}' is no average.",
-            hint="Derive its class from palbert.training.averaging.NoAverage.",
-        )
+    average: NoAverage = make(AVERAGES, recipe.training.average, "training.average", model)
     return average
 
 

@@ -86,12 +86,3 @@ class Cosine(nn.Module):
 
 def _dropout(rate: float) -> nn.Dropout:
     return nn.Dropout(check_number("dropout", rate, least=0, below=1))
-
-
-HEADS: dict[str, type[nn.Module]] = {
-    "linear": Linear,
-    "mlp": MLP,
-    "concat": Concat,
-    "concat-difference": ConcatDifference,
-    "cosine": Cosine,
-}

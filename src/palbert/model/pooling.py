@@ -27,6 +27,3 @@ def mean(encoder: Encoder, hidden: Tensor, batch: PackedBatch, part: Part) -> Te
     """Average the states of all tokens of each sequence."""
     starts = batch.starts[part.sequences.start : part.sequences.stop + 1]
     return torch.segment_reduce(hidden[part.tokens].float(), "mean", lengths=starts.diff(), unsafe=True)
-
-
-POOLINGS: dict[str, Pooling] = {"cls": cls, "pooler": pooler, "mean": mean}

@@ -32,6 +32,3 @@ class MLPRelation(nn.Module):
         """Map (sequences, hidden) to (sequences, hidden)."""
         mapped: Tensor = vectors + self.layers(vectors)
         return mapped
-
-
-RELATIONS: dict[str, type[nn.Module]] = {"linear": LinearRelation, "mlp": MLPRelation}

@@ -10,14 +10,8 @@ from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Pass, Term
 from palbert.objectives.balance import Balance
-from palbert.objectives.distillation import Distillation
 from palbert.objectives.objective import Objective
-from palbert.objectives.proximal import Proximal
-from palbert.objectives.rdrop import RDrop
-from palbert.objectives.simcse import SimCSE
-from palbert.objectives.smart import SMART
 from palbert.objectives.supervised import Supervised
-from palbert.objectives.supervised_simcse import SupervisedSimCSE
 
 
 class Objectives(Objective):
@@ -62,13 +56,3 @@ class Objectives(Objective):
             for task, value in term(model, batch, clean).items():
                 losses[task] = losses[task] + value if task in losses else value
         return losses
-
-
-OBJECTIVES: dict[str, type[Term]] = {
-    "distillation": Distillation,
-    "proximal": Proximal,
-    "rdrop": RDrop,
-    "simcse": SimCSE,
-    "smart": SMART,
-    "supervised-simcse": SupervisedSimCSE,
-}

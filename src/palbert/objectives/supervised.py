@@ -32,13 +32,6 @@ def mean_squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.mse_loss(outputs.squeeze(1), labels.float())
 
 
-LOSSES: dict[str, Loss] = {
-    "cross-entropy": cross_entropy,
-    "binary-cross-entropy": binary_cross_entropy,
-    "mse": mean_squared_error,
-}
-
-
 def smoothed(loss: Loss, share: float) -> Loss:
     """Return a loss that spreads a share of every label; the loss itself where that is none."""
     return functools.partial(loss, label_smoothing=share) if share else loss  # type: ignore[call-arg]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.tasks.choices import Component, component
 from palbert.tasks.sources import Value
 
@@ -45,25 +46,14 @@ if TYPE_CHECKING:
     AverageChoice = Component
     ObjectiveChoice = ObjectiveSection
 else:
-    RelationChoice = component("linear", "mlp", kind=RelationSection)
-    AdapterChoice = component("pal", "low-rank", "houlsby", "lora", kind=AdapterSection)
-    SamplerChoice = component(
-        "adaptive-round-robin",
-        "annealed",
-        "mixed",
-        "proportional",
-        "round-robin",
-        "sequential",
-        "square-root",
-        "temperature",
-    )
-    ScheduleChoice = component("constant", "cosine", "slanted-triangle", "stlr")
-    GradientsChoice = component("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "sum", "upgrad")
-    AverageChoice = component("ema", "none", "swa")
-    BalanceChoice = component("fixed", "normalised", "uncertainty")
-    ObjectiveChoice = component(
-        "distillation", "proximal", "rdrop", "simcse", "smart", "supervised-simcse", kind=ObjectiveSection
-    )
+    RelationChoice = component(RELATIONS, section=RelationSection)
+    AdapterChoice = component(ADAPTERS, section=AdapterSection)
+    SamplerChoice = component(SAMPLERS)
+    ScheduleChoice = component(SCHEDULES)
+    GradientsChoice = component(GRADIENTS)
+    AverageChoice = component(AVERAGES)
+    BalanceChoice = component(BALANCES)
+    ObjectiveChoice = component(OBJECTIVES, section=ObjectiveSection)
 
 
 class EncoderSection(Value):

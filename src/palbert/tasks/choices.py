@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.errors import did_you_mean
+from palbert.registry import OWN_CLASS, Registry
 
-OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 
-
-def one_of(*names: str) -> AfterValidator:
-    """Return a validator that admits these names and "module:Class"."""
+def one_of(registry: Registry) -> AfterValidator:
+    """Return a validator that accepts the names of a registry and "module:Class"."""
 
     def check(value: str) -> str:
-        if value in names or OWN_CLASS.match(value):
+        if value in registry or OWN_CLASS.match(value):
             return value
         raise PydanticCustomError(
             "unknown_name",
             "unknown name '{value}'. {known}",
-            {"value": value, "known": did_you_mean(value, names)},
+            {"value": value, "known": did_you_mean(value, registry)},
         )
 
     return AfterValidator(check)
@@ -47,15 +45,15 @@ class Component(BaseModel):
         return dict(self.model_extra or {})
 
 
-def component(*names: str, kind: type[Component] = Component) -> Any:
-    """Return the field type of a Component whose name is one of `names` or "module:Class"."""
-    check = one_of(*names)
+def component(registry: Registry, *, section: type[Component] = Component) -> Any:
+    """Return the field type of a Component whose name is in a registry or is a "module:Class"."""
+    check = one_of(registry)
 
     def check_name(value: Component) -> Component:
         check.func(value.name)  # type: ignore[call-arg]
         return value
 
-    return Annotated[kind, AfterValidator(check_name)]
+    return Annotated[section, AfterValidator(check_name)]
 
 
 Target = Literal["classes", "binary", "number"]

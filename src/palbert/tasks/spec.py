@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.registry import HEADS, LOSSES, POOLINGS
 from palbert.tasks.choices import Component, Target, component, one_of
 from palbert.tasks.prior import in_order, problems_of
 from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
@@ -15,7 +16,7 @@ from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, wit
 if TYPE_CHECKING:
     HeadChoice = Component
 else:
-    HeadChoice = component("linear", "mlp", "concat", "concat-difference", "cosine")
+    HeadChoice = component(HEADS)
 
 Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -88,13 +89,13 @@ class Task(Value):
     """Tokens per sequence, special tokens included; longer ones are cut and counted."""
     pair_input: Literal["joint", "siamese"] = "joint"
     """Pairs as one sequence `[CLS] a [SEP] b [SEP]`, or as two sequences."""
-    pooling: Annotated[str, one_of("cls", "pooler", "mean")] = "cls"
+    pooling: Annotated[str, one_of(POOLINGS)] = "cls"
     """How token states become one vector: first token, tanh pooler, or mean over all tokens."""
     head: HeadChoice = Component(name="linear")
     """What turns vectors into the answer: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout in front of the head."""
-    loss: Annotated[str, one_of("cross-entropy", "binary-cross-entropy", "mse")] = ""
+    loss: Annotated[str, one_of(LOSSES)] = ""
     """Training loss; the target's usual one unless given."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of every label that is spread evenly over the classes; for classes and binary."""

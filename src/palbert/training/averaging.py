@@ -104,6 +104,3 @@ class SWA(_Averaged):
         """Take the weights into the mean, after the start."""
         if step > self.start * total:
             super().update(step, total)
-
-
-AVERAGES: dict[str, type[NoAverage]] = {"ema": EMA, "none": NoAverage, "swa": SWA}

@@ -78,6 +78,3 @@ def _warmed_up(step: int, total: int, *, warmup: float, fall: Callable[[float], 
     if step + 1 < rise:
         return (step + 1) / rise
     return fall(max(0.0, (total - step) / max(1.0, total - rise + 1)))
-
-
-SCHEDULES = {"constant": Constant, "cosine": Cosine, "slanted-triangle": SlantedTriangle, "stlr": STLR}

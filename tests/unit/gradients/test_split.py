@@ -16,13 +16,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from palbert.build import trainer as build
-from palbert.gradients.methods import GRADIENTS
 from palbert.model import factors
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, read_config
 from palbert.model.split import Shares
 from palbert.objectives import Term, smart
 from palbert.recipe.load import make_recipe
+from palbert.registry import GRADIENTS
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Trainer
 from palbert.verbs import train as verb

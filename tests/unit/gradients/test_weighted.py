@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from palbert.build import check_names
 from palbert.errors import MissingExtraError, RecipeError
 from palbert.gradients.gram import Gram
-from palbert.gradients.methods import GRADIENTS
 from palbert.gradients.pcgrad import PCGrad
 from palbert.gradients.sum import Sum
 from palbert.gradients.weighted import Weighted
 from palbert.recipe.load import make_recipe
+from palbert.registry import GRADIENTS
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Trainer

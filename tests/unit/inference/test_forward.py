@@ -11,9 +11,8 @@ from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
 from palbert.inference.forward import LARGEST, Forward, ReplayedForward, fill_up
 from palbert.model.encoder import Encoder, EncoderConfig
-from palbert.model.heads import HEADS
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.pooling import POOLINGS
+from palbert.registry import HEADS, POOLINGS
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 GENERATOR = np.random.default_rng(0)

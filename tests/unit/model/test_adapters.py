@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
 from palbert.errors import PalbertError
-from palbert.model.adapters import ADAPTERS, PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
+from palbert.model.adapters import PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
 from palbert.model.adapters.groups import GROUPED, STEP, Groups
 from palbert.model.attention import attend
 from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.registry import ADAPTERS
 
 SIZE, LAYERS = 24, 2
 CONFIG = EncoderConfig(

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palbert.model.heads import HEADS, MLP, Concat, ConcatDifference, Cosine, Linear
+from palbert.model.heads import MLP, Concat, ConcatDifference, Cosine, Linear
+from palbert.registry import HEADS
 from palbert.tasks.spec import SIAMESE_HEADS
 
 HIDDEN = 8

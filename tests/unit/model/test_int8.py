@@ -12,11 +12,9 @@ from torch import nn
 
 from palbert.build import Machine, build_encoder, build_inference, build_model, load_set
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.adapters import ADAPTERS
-from palbert.model.heads import HEADS
 from palbert.model.int8 import Int8Linear, quantise
-from palbert.model.pooling import POOLINGS
 from palbert.recipe.load import make_recipe
+from palbert.registry import ADAPTERS, HEADS, POOLINGS
 from palbert.runtime.precision import has_int8
 
 pytestmark = pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")

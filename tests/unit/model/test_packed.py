@@ -13,10 +13,10 @@ from torch import nn
 
 from palbert.build import Machine, build_encoder, build_inference, build_model, load_set, settle
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.adapters import ADAPTERS
 from palbert.model.encoder import ACTIVATIONS, Encoder
 from palbert.model.packed import FUSED, PackedLinear, can_pack
 from palbert.recipe.load import make_recipe
+from palbert.registry import ADAPTERS
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="needs an x86 CPU and torch with oneDNN")
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from palbert.batch import PackedBatch, Part
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
-from palbert.model.pooling import POOLINGS, cls, mean, pooler
+from palbert.model.pooling import cls, mean, pooler
 from palbert.model.pretrained import load_encoder
+from palbert.registry import POOLINGS
 
 LENGTHS = [3, 1, 5, 2, 4]
 

@@ -18,7 +18,8 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
 from palbert.objectives import Goal, Pass
-from palbert.objectives.supervised import LOSSES, Supervised
+from palbert.objectives.supervised import Supervised
+from palbert.registry import LOSSES
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from palbert.build import check_names
 from palbert.errors import RecipeError
-from palbert.gradients.methods import GRADIENTS
 from palbert.objectives import Goal
-from palbert.objectives.balance import BALANCES, Fixed, Normalised, Uncertainty
-from palbert.objectives.supervised import LOSSES
+from palbert.objectives.balance import Fixed, Normalised, Uncertainty
 from palbert.recipe.load import make_recipe
+from palbert.registry import BALANCES, GRADIENTS, LOSSES
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
@@ -272,7 +271,7 @@ def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
         ({"name": "normalised", "beta": 1}, "training.balance: beta: expected a number from 0 and below 1, found 1."),
         ({"name": "normalised", "beta": "long"}, "training.balance: beta: expected a number from 0 and below 1, found"),
         ({"name": "normalised", "btea": 0.9}, "Did you mean 'beta'?"),
-        ("collections:Counter", "training.balance: 'collections:Counter' is no balance."),
+        ("collections:Counter", "training.balance: 'collections:Counter' is not a balance."),
     ],
 )
 def test_a_balance_that_cannot_be_used_is_told(values: dict[str, Any], balance: Any, says: str) -> None:

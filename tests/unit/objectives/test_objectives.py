@@ -14,8 +14,9 @@ from palbert.build import check_names, make_objectives
 from palbert.errors import CheckpointError, RecipeError
 from palbert.model.encoder import Encoder
 from palbert.objectives import Term
-from palbert.objectives.objectives import OBJECTIVES, Objectives
+from palbert.objectives.objectives import Objectives
 from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
+from palbert.registry import OBJECTIVES
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
@@ -219,7 +220,7 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
         ({"name": "simcse", "dropout": 0}, {}, "objectives.0: dropout: expected a number above 0 and below 1"),
         ("simcse", STILL, "objectives.0: simcse compares two passes with different dropout"),
         ("tests:Nothing", {}, "cannot be imported"),
-        ("collections:Counter", {}, "objectives.0: 'collections:Counter' is no objective."),
+        ("collections:Counter", {}, "objectives.0: 'collections:Counter' is not an objective."),
     ],
 )  # fmt: skip
 def test_an_objective_that_cannot_be_used_is_told(

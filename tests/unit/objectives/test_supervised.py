@@ -17,8 +17,9 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
-from palbert.objectives.supervised import LOSSES, Supervised, binary_cross_entropy, cross_entropy
+from palbert.objectives.supervised import Supervised, binary_cross_entropy, cross_entropy
 from palbert.recipe.load import make_recipe
+from palbert.registry import LOSSES
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 

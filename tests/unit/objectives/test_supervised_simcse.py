@@ -18,10 +18,11 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
 from palbert.model.encoder import Encoder
 from palbert.objectives import Pass
-from palbert.objectives.objectives import OBJECTIVES, Objectives
+from palbert.objectives.objectives import Objectives
 from palbert.objectives.simcse import info_nce
 from palbert.objectives.supervised_simcse import SupervisedSimCSE
 from palbert.recipe.load import make_recipe
+from palbert.registry import OBJECTIVES
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
 

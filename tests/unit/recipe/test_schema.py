@@ -9,24 +9,26 @@ import pytest
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError
-from palbert.gradients.methods import GRADIENTS
 from palbert.metrics import METRICS
-from palbert.model.adapters import ADAPTERS
-from palbert.model.heads import HEADS
-from palbert.model.pooling import POOLINGS
-from palbert.model.relational import RELATIONS
-from palbert.objectives.balance import BALANCES
-from palbert.objectives.objectives import OBJECTIVES
-from palbert.objectives.supervised import LOSSES
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import EncoderSection, OptimizerSection, Provenance, RunSection, TrainingSection
+from palbert.registry import (
+    ADAPTERS,
+    AVERAGES,
+    BALANCES,
+    GRADIENTS,
+    HEADS,
+    LOSSES,
+    OBJECTIVES,
+    POOLINGS,
+    RELATIONS,
+    SAMPLERS,
+    SCHEDULES,
+)
 from palbert.tasks.choices import Component, Target
 from palbert.tasks.sources import Source
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
-from palbert.training.averaging import AVERAGES
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
 
 Change = Callable[[str], dict[str, Any]]
 

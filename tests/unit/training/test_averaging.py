@@ -234,7 +234,7 @@ def test_averages_go_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
         ({"name": "ema", "decay": 1}, "training.average: decay: expected a number from 0 and below 1, found 1."),
         ({"name": "swa", "start": 1.0}, "training.average: start: expected a number from 0 and below 1, found 1.0."),
         ({"name": "swa", "begin": 0.5}, "training.average: got an unexpected keyword argument 'begin'."),
-        ("contextlib:nullcontext", "training.average: 'contextlib:nullcontext' is no average."),
+        ("contextlib:nullcontext", "training.average: 'contextlib:nullcontext' is not an average."),
     ],
 )
 def test_an_average_that_cannot_be_used_is_told(recipe: MakeRecipe, average: Any, says: str) -> None:

@@ -207,9 +207,9 @@ class Waiting(Term):
 def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from palbert.objectives.objectives import OBJECTIVES
+    from palbert.registry import OBJECTIVES
 
-    monkeypatch.setitem(OBJECTIVES, "smart", Waiting)
+    monkeypatch.setitem(OBJECTIVES.paths, "smart", f"{__name__}:Waiting")
     run = start(**merged({"objectives": ["smart"]}))
     with caplog.at_level("INFO"):
         losses, _ = fitted(run)

@@ -11,8 +11,8 @@ from scipy.stats import chisquare
 from palbert.build import check_names
 from palbert.errors import PalbertError, RecipeError
 from palbert.recipe.load import make_recipe
+from palbert.registry import SAMPLERS
 from palbert.training.samplers import (
-    SAMPLERS,
     AdaptiveRoundRobin,
     Annealed,
     Drawn,
@@ -260,7 +260,7 @@ def test_one_task_is_always_drawn(name: str) -> None:
         ({"name": "annealed", "factors": {"ssst": 1}}, r"training\.sampler: factors: .*'ssst'.* Did you mean 'sst'\?"),
         ({"name": "temperature", "temperature": 0}, r"training\.sampler: temperature: .* above 0, found 0\."),
         ("no_such_module:Class", "cannot be imported"),
-        ("collections:UserDict", "is no sampler"),
+        ("collections:UserDict", "is not a sampler"),
     ],
 )
 def test_an_option_or_class_that_does_not_exist_is_refused(choice: Any, reason: str) -> None:

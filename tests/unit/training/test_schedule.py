@@ -12,7 +12,8 @@ import pytest
 from palbert.build import check_names
 from palbert.errors import PalbertError, RecipeError
 from palbert.recipe.load import make_recipe
-from palbert.training.schedule import SCHEDULES, STLR, Constant, Cosine, SlantedTriangle
+from palbert.registry import SCHEDULES
+from palbert.training.schedule import STLR, Constant, Cosine, SlantedTriangle
 
 
 def test_constant_is_1() -> None:

@@ -14,11 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from palbert.errors import RecipeError, RunFolderError, TrainingError
-from palbert.objectives.supervised import LOSSES
 from palbert.recipe.schema import Recipe
+from palbert.registry import LOSSES, SAMPLERS, SCHEDULES
 from palbert.training.hooks import read_records
-from palbert.training.samplers import SAMPLERS
-from palbert.training.schedule import SCHEDULES
 from palbert.training.trainer import Evaluation, Hook, Trainer
 from palbert.verbs import train as verb
 
@@ -187,7 +185,8 @@ def test_a_loss_that_is_no_number_ends_the_run_with_exit_code_1(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = LOSSES["mse"]
-    monkeypatch.setitem(LOSSES, "mse", lambda outputs, labels: good(outputs, labels) * float("nan"))
+    broken = "palbert.objectives.supervised.mean_squared_error"
+    monkeypatch.setattr(broken, lambda outputs, labels: good(outputs, labels) * float("nan"))
     with pytest.raises(
         TrainingError, match=r"The loss of task 'sts' became nan by step \d+\..*learning_rate"
     ) as caught:

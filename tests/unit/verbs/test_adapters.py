@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 
 import palbert
 from palbert.errors import RecipeError
-from palbert.model.adapters import ADAPTERS
-from palbert.model.relational import RELATIONS
+from palbert.registry import ADAPTERS, RELATIONS
 
 SMALL: dict[str, dict[str, Any]] = {
     "pal": {"size": 8, "heads": 2},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palbert.training.samplers import SAMPLERS
+from palbert.registry import SAMPLERS
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 

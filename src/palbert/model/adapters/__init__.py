@@ -6,6 +6,4 @@ from palbert.model.adapters.lora import LoRA
 from palbert.model.adapters.low_rank import LowRank
 from palbert.model.adapters.pal import PAL
 
-ADAPTERS: dict[str, type[Adapter]] = {"pal": PAL, "low-rank": LowRank, "houlsby": Houlsby, "lora": LoRA}
-
-__all__ = ["ADAPTERS", "PAL", "PLAIN", "Adapter", "Branches", "Houlsby", "LoRA", "LowRank", "NoBranches"]
+__all__ = ["PAL", "PLAIN", "Adapter", "Branches", "Houlsby", "LoRA", "LowRank", "NoBranches"]

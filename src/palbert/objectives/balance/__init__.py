@@ -7,6 +7,4 @@ from palbert.objectives.balance.fixed import Fixed
 from palbert.objectives.balance.normalised import Normalised
 from palbert.objectives.balance.uncertainty import Uncertainty
 
-BALANCES: dict[str, type[Balance]] = {"fixed": Fixed, "normalised": Normalised, "uncertainty": Uncertainty}
-
-__all__ = ["BALANCES", "Balance", "Fixed", "Normalised", "Uncertainty"]
+__all__ = ["Balance", "Fixed", "Normalised", "Uncertainty"]

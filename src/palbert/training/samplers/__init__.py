@@ -14,19 +14,7 @@ from palbert.training.samplers.sequential import Sequential
 from palbert.training.samplers.square_root import SquareRoot
 from palbert.training.samplers.temperature import Temperature
 
-SAMPLERS: dict[str, type[Sampler]] = {
-    "adaptive-round-robin": AdaptiveRoundRobin,
-    "annealed": Annealed,
-    "mixed": Mixed,
-    "proportional": Proportional,
-    "round-robin": RoundRobin,
-    "sequential": Sequential,
-    "square-root": SquareRoot,
-    "temperature": Temperature,
-}
-
 __all__ = [
-    "SAMPLERS",
     "AdaptiveRoundRobin",
     "Annealed",
     "Consecutive",

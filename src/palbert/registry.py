@@ -1,0 +1,219 @@
+"""Registry: everything that a recipe can name, in tables from a name to "module:Class", loaded when used. No torch."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from palbert.errors import RecipeError
+
+OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+"""How a recipe names a class that is in no table: "module:Class"."""
+
+
+class Registry(Mapping[str, Any]):
+    """The parts of one kind: those of palbert, and those that installed packages add by entry points.
+
+    As a mapping, it has the known names as keys and loads the class of a name when it is asked for it. `find` also
+    takes a user's own "module:Class".
+
+    Args:
+        kind: What a part is called in messages, such as "sampler".
+        group: The end of the entry point group, such as "samplers" for `palbert.samplers`.
+        base: The class that all parts derive from, as "module:Class"; "" for plain functions.
+        paths: Where the class of each name is, as "module:Class".
+        extra: The optional dependencies of palbert that parts need, by name.
+    """
+
+    def __init__(
+        self, kind: str, *, group: str, base: str, paths: Mapping[str, str], extra: Mapping[str, str] | None = None
+    ) -> None:
+        self.kind = kind
+        self.group = f"palbert.{group}"
+        self.base = base
+        self.paths = dict(paths)
+        self.extra = dict(extra or {})
+
+    @cached_property
+    def plugins(self) -> dict[str, EntryPoint]:
+        """The parts that installed packages offer, by name; palbert's own names cannot be replaced."""
+        return {point.name: point for point in entry_points(group=self.group) if point.name not in self.paths}
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.paths
+        yield from self.plugins
+
+    def __len__(self) -> int:
+        return len(self.paths) + len(self.plugins)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.paths or name in self.plugins
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(self.paths[name] if name in self.paths else self.plugins[name].value)
+
+    def find(self, name: str, place: str = "") -> Any:
+        """Return the part of a known name, or a user's own class, which must derive from the base class.
+
+        Args:
+            name: A known name, or "module:Class".
+            place: Where the recipe names it, for errors.
+        """
+        found = self[name] if name in self else _load(name, place)
+        base = _load(self.base) if self.base else None
+        if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+            prefix = f"{place}: " if place else ""
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise RecipeError(
+                f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {self.base_name}."
+            )
+        return found
+
+    @property
+    def base_name(self) -> str:
+        """The full name of the base class, as a user would import it."""
+        module, _, name = self.base.partition(":")
+        return f"{module}.{name}"
+
+
+def _load(path: str, place: str = "") -> Any:
+    """Import "module:Class"."""
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # somebody else's module may fail in any way
+        prefix = f"{place}: " if place else ""
+        raise RecipeError(
+            f"{prefix}'{path}' cannot be imported: {type(error).__name__}: {error}.",
+            hint="Is its folder on PYTHONPATH, and is the name right?",
+        ) from error
+
+
+HEADS = Registry(
+    "head",
+    group="heads",
+    base="torch.nn:Module",
+    paths={
+        "linear": "palbert.model.heads:Linear",
+        "mlp": "palbert.model.heads:MLP",
+        "concat": "palbert.model.heads:Concat",
+        "concat-difference": "palbert.model.heads:ConcatDifference",
+        "cosine": "palbert.model.heads:Cosine",
+    },
+)
+POOLINGS = Registry(
+    "pooling",
+    group="poolings",
+    base="",
+    paths={
+        "cls": "palbert.model.pooling:cls",
+        "pooler": "palbert.model.pooling:pooler",
+        "mean": "palbert.model.pooling:mean",
+    },
+)
+ADAPTERS = Registry(
+    "adapter",
+    group="adapters",
+    base="palbert.model.adapters:Adapter",
+    paths={
+        "pal": "palbert.model.adapters.pal:PAL",
+        "low-rank": "palbert.model.adapters.low_rank:LowRank",
+        "houlsby": "palbert.model.adapters.houlsby:Houlsby",
+        "lora": "palbert.model.adapters.lora:LoRA",
+    },
+)
+RELATIONS = Registry(
+    "relational layer",
+    group="relations",
+    base="torch.nn:Module",
+    paths={"linear": "palbert.model.relational:LinearRelation", "mlp": "palbert.model.relational:MLPRelation"},
+)
+LOSSES = Registry(
+    "loss",
+    group="losses",
+    base="",
+    paths={
+        "cross-entropy": "palbert.objectives.supervised:cross_entropy",
+        "binary-cross-entropy": "palbert.objectives.supervised:binary_cross_entropy",
+        "mse": "palbert.objectives.supervised:mean_squared_error",
+    },
+)
+OBJECTIVES = Registry(
+    "objective",
+    group="objectives",
+    base="palbert.objectives:Term",
+    paths={
+        "distillation": "palbert.objectives.distillation:Distillation",
+        "proximal": "palbert.objectives.proximal:Proximal",
+        "rdrop": "palbert.objectives.rdrop:RDrop",
+        "simcse": "palbert.objectives.simcse:SimCSE",
+        "smart": "palbert.objectives.smart:SMART",
+        "supervised-simcse": "palbert.objectives.supervised_simcse:SupervisedSimCSE",
+    },
+)
+BALANCES = Registry(
+    "balance",
+    group="balances",
+    base="palbert.objectives.balance:Balance",
+    paths={
+        "fixed": "palbert.objectives.balance.fixed:Fixed",
+        "normalised": "palbert.objectives.balance.normalised:Normalised",
+        "uncertainty": "palbert.objectives.balance.uncertainty:Uncertainty",
+    },
+)
+GRADIENTS = Registry(
+    "gradient method",
+    group="gradients",
+    base="palbert.gradients:GradientMethod",
+    paths={
+        "aligned-mtl": "palbert.gradients.aligned_mtl:AlignedMTL",
+        "cagrad": "palbert.gradients.cagrad:CAGrad",
+        "fairgrad": "palbert.gradients.fairgrad:FairGrad",
+        "imtl-g": "palbert.gradients.imtl_g:IMTLG",
+        "mgda": "palbert.gradients.mgda:MGDA",
+        "pcgrad": "palbert.gradients.pcgrad:PCGrad",
+        "sum": "palbert.gradients.sum:Sum",
+        "upgrad": "palbert.gradients.upgrad:UPGrad",
+    },
+    extra=dict.fromkeys(("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "upgrad"), "gradients"),
+)
+SAMPLERS = Registry(
+    "sampler",
+    group="samplers",
+    base="palbert.training.samplers:Sampler",
+    paths={
+        "adaptive-round-robin": "palbert.training.samplers.adaptive_round_robin:AdaptiveRoundRobin",
+        "annealed": "palbert.training.samplers.annealed:Annealed",
+        "mixed": "palbert.training.samplers.mixed:Mixed",
+        "proportional": "palbert.training.samplers.proportional:Proportional",
+        "round-robin": "palbert.training.samplers.round_robin:RoundRobin",
+        "sequential": "palbert.training.samplers.sequential:Sequential",
+        "square-root": "palbert.training.samplers.square_root:SquareRoot",
+        "temperature": "palbert.training.samplers.temperature:Temperature",
+    },
+)
+SCHEDULES = Registry(
+    "schedule",
+    group="schedules",
+    base="",
+    paths={
+        "constant": "palbert.training.schedule:Constant",
+        "cosine": "palbert.training.schedule:Cosine",
+        "slanted-triangle": "palbert.training.schedule:SlantedTriangle",
+        "stlr": "palbert.training.schedule:STLR",
+    },
+)
+AVERAGES = Registry(
+    "average",
+    group="averages",
+    base="palbert.training.averaging:NoAverage",
+    paths={
+        "ema": "palbert.training.averaging:EMA",
+        "none": "palbert.training.averaging:NoAverage",
+        "swa": "palbert.training.averaging:SWA",
+    },
+)

@@ -1,0 +1,68 @@
+"""The registry: every entry loads, derives from its base class, and packages can add entries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from palbert import registry
+from palbert.errors import RecipeError
+from palbert.registry import HEADS, SAMPLERS, Registry
+
+REGISTRIES = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
+
+
+class Stranger:
+    """A class that derives from nothing."""
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [(table, name) for table, parts in REGISTRIES.items() for name in parts.paths]
+)
+def test_every_entry_loads_and_derives_from_its_base(table: str, name: str) -> None:
+    assert callable(REGISTRIES[table].find(name))
+
+
+def test_each_kind_of_part_has_an_entry_point_group_of_its_own() -> None:
+    groups = [table.group for table in REGISTRIES.values()]
+    assert len(set(groups)) == len(groups) and all(group.startswith("palbert.") for group in groups)
+
+
+def test_names_are_known_without_torch() -> None:
+    code = "import sys; from palbert.registry import SAMPLERS; sys.exit('torch' in sys.modules or len(SAMPLERS) < 8)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_package_adds_a_part_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("identity", "torch.nn:Identity", "palbert.heads")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "palbert.heads" else [])
+    heads = Registry("head", group="heads", base="torch.nn:Module", paths={"linear": HEADS.paths["linear"]})
+    assert list(heads) == ["linear", "identity"] and len(heads) == 2 and "identity" in heads
+    assert heads.find("identity") is nn.Identity
+
+
+def test_a_package_cannot_replace_a_part_of_palbert(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("linear", "torch.nn:Identity", "palbert.heads")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    heads = Registry("head", group="heads", base="torch.nn:Module", paths={"linear": HEADS.paths["linear"]})
+    assert heads.find("linear").__module__ == "palbert.model.heads" and list(heads) == ["linear"]
+
+
+def test_a_class_of_another_kind_is_refused_before_it_is_called() -> None:
+    with pytest.raises(RecipeError, match=r"training\.sampler: '.*:Stranger' is not a sampler\. Derive its class from"):
+        SAMPLERS.find(f"{__name__}:Stranger", "training.sampler")
+    with pytest.raises(RecipeError, match="is not a sampler"):
+        SAMPLERS.find("os:system")
+
+
+def test_what_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "unfinished_parts.py").write_text("class Head(:")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, kind in {"unfinished_parts:Head": "SyntaxError", "no_such_parts:Head": "ModuleNotFoundError"}.items():
+        with pytest.raises(RecipeError, match=f"tasks.a.head: '{name}' cannot be imported: {kind}.*PYTHONPATH"):
+            HEADS.find(name, "tasks.a.head")
