@@ -18,6 +18,7 @@ from palbert.errors import RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, HEADS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.tasks.spec import SIAMESE_HEADS
+from palbert.training.averaging import NoAverage
 from palbert.verbs.train import train
 
 
@@ -235,7 +236,7 @@ def test_a_number_without_a_meaning_is_refused_with_its_place(
     assert f"{place or key}: " in caught.value.message
 
 
-class Choosy:
+class Choosy(NoAverage):
     """A user's own average, with a mistake."""
 
     def __init__(self, model: Any) -> None:
