@@ -1,10 +1,10 @@
-# make demo: train, report and predict on a fresh machine.   make test: everything.   make check: the lint.
+# make demo: train, report and predict on a fresh machine.   make check, make test, make docs: what CI runs.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test check format install clean
+.PHONY: demo test check docs format install clean
 
 install: $(INSTALLED)
 
@@ -27,9 +27,13 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "The site is in site/. Serve it with: $(BIN)/mkdocs serve"
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist runs .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site runs .cache .mypy_cache .pytest_cache .ruff_cache
