@@ -1,4 +1,4 @@
-"""The commands on all pages: every one can be parsed, and those of the quickstart run from its first line to its last."""
+"""The commands on all pages: every one can be parsed, and those of the quickstart run."""
 
 from __future__ import annotations
 
