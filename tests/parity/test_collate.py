@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Portion, collate, sequence_lengths
+from palbert.data.collate import Portion, collate, count_truncated, sequence_lengths
 from palbert.data.tokenizer import TextTokenizer
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -54,9 +54,11 @@ def test_pairs_and_singles_equal_the_tokenizers_library(family: str, max_length:
     pairs = theirs.encode_batch(list(zip(first, second, strict=True)))
     batch = collate([Portion("pair", columns, rows, max_length)], ours.template)
     assert packed_rows(batch) == [(pair.ids, pair.type_ids) for pair in pairs]
-    lengths, cut = sequence_lengths(columns, ours.template, max_length=max_length, siamese=False)
+    lengths = sequence_lengths(columns, ours.template, max_length=max_length, siamese=False)
     assert lengths.tolist() == [len(pair.ids) for pair in pairs]
-    assert cut == sum(bool(pair.overflowing) for pair in pairs)
+    assert count_truncated(columns, ours.template, max_length=max_length, siamese=False) == sum(
+        bool(pair.overflowing) for pair in pairs
+    )
 
     singles = theirs.encode_batch([*first, *second])
     batch = collate([Portion("siamese", columns, rows, max_length, siamese=True)], ours.template)

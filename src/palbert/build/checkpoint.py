@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,26 +30,36 @@ class OpenedCheckpoint:
 
 
 def read_tasks(folder: Path) -> dict[str, Task]:
-    """Return the tasks that a checkpoint answers."""
+    """Return the tasks that a checkpoint answers, without loading its weights."""
     description = read_description(folder)
+    with _damage_reported(folder):
+        return _tasks_of(description)
+
+
+def _tasks_of(description: dict[str, Any]) -> dict[str, Task]:
+    return {name: Task.model_validate(task) for name, task in description["tasks"].items()}
+
+
+@contextmanager
+def _damage_reported(folder: Path) -> Iterator[None]:
+    """Raise CheckpointError where palbert.json lacks an entry or has one of the wrong form."""
     try:
-        return {name: Task.model_validate(task) for name, task in description["tasks"].items()}
+        yield
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
 
 
 def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     """Rebuild the model of a checkpoint."""
-    tasks, description = read_tasks(folder), read_description(folder)
-    try:
+    description = read_description(folder)
+    with _damage_reported(folder):
+        tasks = _tasks_of(description)
         config = EncoderConfig(**description["encoder"])
         adapters, relation = description["adapters"], description["relation"]
         sections = {
             "adapters": AdapterSection.model_validate(adapters) if adapters else None,
             "relation": RelationSection.model_validate(relation) if relation else None,
         }
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
     model = build_model(tasks, Encoder(config), **sections)  # type: ignore[arg-type]
     load_weights(folder, model)
     return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)

@@ -113,17 +113,23 @@ def _rows(values: NDArray[Any] | None, rows: NDArray[Any]) -> torch.Tensor | Non
 
 
 def sequence_lengths(
-    tokens: tuple[Ragged, ...], template: Template, *, max_length: int, siamese: bool
-) -> tuple[Integers, int]:
-    """Return the length of every sequence as it will be packed, and how many rows are cut."""
+    tokens: tuple[Ragged, ...], template: Template, *, max_length: int | None, siamese: bool
+) -> Integers:
+    """Return the tokens of every sequence as it will be packed; of whole sequences if `max_length` is None.
+
+    Siamese pairs are two sequences per row, all first ones before all second ones.
+    """
     if len(tokens) == 2 and not siamese:
-        first, second = tokens[0].lengths, tokens[1].lengths
-        room = max_length - template.pair
-        kept = sum(_truncate_pair(first, second, room), np.zeros_like(first))
-        return kept + template.pair, int((first + second > room).sum())
-    lengths = np.stack([column.lengths for column in tokens])  # (columns, rows)
-    room = max_length - template.single
-    return np.minimum(lengths, room).ravel() + template.single, int((lengths > room).any(axis=0).sum())
+        lengths, special = tokens[0].lengths + tokens[1].lengths, template.pair
+    else:
+        lengths, special = np.concatenate([column.lengths for column in tokens]), template.single
+    return lengths + special if max_length is None else np.minimum(lengths + special, max_length)
+
+
+def count_truncated(tokens: tuple[Ragged, ...], template: Template, *, max_length: int, siamese: bool) -> int:
+    """Return how many rows lose tokens when they are packed."""
+    whole = sequence_lengths(tokens, template, max_length=None, siamese=siamese)
+    return int((whole.reshape(-1, len(tokens[0])) > max_length).any(axis=0).sum())
 
 
 def _pack(portion: Portion, template: Template) -> list[_Packed]:

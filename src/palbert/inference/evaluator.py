@@ -50,7 +50,7 @@ class Inference:
     def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
         """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
         rows = len(tokens[0])
-        lengths, _ = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
+        lengths = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
         batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
         outputs = torch.empty(rows, task.outputs)
         was_training = self.model.training

@@ -118,7 +118,7 @@ def fill_up(portion: Portion, template: Template) -> Portion | None:
     rows = 1 << (len(portion.rows) - 1).bit_length()
     chosen = np.pad(portion.rows, (0, rows - len(portion.rows)), mode="edge")
     columns = tuple(column.take(chosen) for column in portion.tokens)
-    lengths, _ = sequence_lengths(columns, template, max_length=portion.max_length, siamese=portion.siamese)
+    lengths = sequence_lengths(columns, template, max_length=portion.max_length, siamese=portion.siamese)
     tokens = int(lengths.sum())
     if tokens > LARGEST:
         return None

@@ -14,7 +14,7 @@ from palbert.metrics import METRICS, Formula, Values, overall
 from palbert.reporting import plots
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.page import Plot, plot, render
-from palbert.reporting.report_task import TaskSection, task_section
+from palbert.reporting.report_task import Resampled, TaskSection, task_section
 from palbert.reporting.wording import count, number, plural
 
 Record = Mapping[str, Any]
@@ -33,6 +33,8 @@ class RunReport:
     results: list[TaskResult]
     formula: Formula | None = None
     """How the results make up the overall score; None where something else does."""
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+    """The scores on bootstrap resamples, by task; scores are shown without intervals where it has none."""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
     """The main metric of every task, by baseline and task."""
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -85,6 +87,7 @@ def render_report(report: RunReport) -> str:
         task_section(
             result,
             anchor=f"task-{index}",
+            resampled=report.resampled.get(result.task, {}),
             baselines=report.baselines,
             train_labels=report.train_labels.get(result.task),
         )
@@ -116,6 +119,8 @@ def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _Overa
         if values.keys() >= metrics.keys()
     }
     columns = [section.resampled for section in sections if section.resampled is not None]
+    if len(columns) < len(sections):
+        return _OverallScore(value, baselines=baselines)
     resampled = np.array(
         [
             overall(dict(zip(metrics, zip(metrics.values(), row, strict=True), strict=True)), formula)

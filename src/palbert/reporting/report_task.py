@@ -15,6 +15,8 @@ from palbert.reporting.bootstrap import bounds, distribution
 from palbert.reporting.page import Plot, plot
 from palbert.reporting.wording import Score, class_names, number, percent, plural, signed, task_summary
 
+Resampled = dict[str, NDArray[np.float64]]
+"""The value of each metric on every bootstrap resample."""
 WORST = 20
 """How many errors a task shows."""
 CLIP = 360
@@ -68,19 +70,24 @@ class TaskSection:
     """The main metric on every resample."""
 
 
-def task_section(
-    result: TaskResult,
-    *,
-    anchor: str,
-    baselines: Mapping[str, Mapping[str, float]],
-    train_labels: Values | None,
-) -> TaskSection:
-    """Gather what the report shows of one task."""
-    resampled = {
+def resample_scores(result: TaskResult) -> Resampled:
+    """Return every metric of a result on bootstrap resamples of its rows."""
+    return {
         name: distribution(result.gold, [result.predicted], METRICS[name])[0]
         for name in result.scores
         if name in METRICS and len(result.gold)
     }
+
+
+def task_section(
+    result: TaskResult,
+    *,
+    anchor: str,
+    resampled: Resampled,
+    baselines: Mapping[str, Mapping[str, float]],
+    train_labels: Values | None,
+) -> TaskSection:
+    """Gather what the report shows of one task."""
     scores = [_score(name, value, resampled.get(name)) for name, value in result.scores.items()]
     main = next(score for score in scores if score.metric == result.metric)
     own = {name: values[result.task] for name, values in baselines.items() if result.task in values}

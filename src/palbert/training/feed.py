@@ -56,7 +56,7 @@ class SetFeed:
     def sequence_lengths(self, template: Template) -> NDArray[np.int64]:
         """Return the tokens of every sequence of every row, (sequences, rows)."""
         tokens = self.dataset.tokens
-        found, _ = sequence_lengths(tokens, template, max_length=self.max_length, siamese=self.siamese)
+        found = sequence_lengths(tokens, template, max_length=self.max_length, siamese=self.siamese)
         return found.reshape(-1, len(tokens[0]))
 
 

@@ -54,7 +54,7 @@ class HeldOut:
     def _loss(self, model: MaskedModel) -> float:
         """Return the mean of −log p over all hidden words."""
         tokens, name = self.corpus.tokens, self.objective.name
-        lengths, _ = sequence_lengths(tokens, self.template, max_length=self.max_length, siamese=False)
+        lengths = sequence_lengths(tokens, self.template, max_length=self.max_length, siamese=False)
         batches = by_length(lengths, TOKENS_PER_BATCH[self.device.type] // SPARSER)
         generator = torch.Generator(self.device).manual_seed(self.seed)
         total = words = 0.0

@@ -67,7 +67,7 @@ def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary])
 def _summarise(
     name: str, task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
 ) -> SplitSummary:
-    lengths, _ = sequence_lengths(dataset.tokens, tokenizer.template, max_length=1 << 30, siamese=task.siamese)
+    lengths = sequence_lengths(dataset.tokens, tokenizer.template, max_length=None, siamese=task.siamese)
     leaked = [index for index, row in enumerate(rows) if row in train]
     repeated, conflicting = _repeated(rows, dataset)
     examples = [

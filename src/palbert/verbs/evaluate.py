@@ -11,19 +11,20 @@ from typing import Any
 
 from palbert import __version__
 from palbert.build import Machine, build_inference, load_datasets, open_checkpoint
-from palbert.data.collate import sequence_lengths
+from palbert.data.collate import count_truncated, sequence_lengths
 from palbert.data.dataset import Dataset, Split
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.inference.evaluator import constant_baseline, evaluate_tasks
 from palbert.inference.results import TaskResult
-from palbert.metrics import METRICS, formula_text, overall
+from palbert.metrics import formula_text, overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
-from palbert.reporting.bootstrap import interval
+from palbert.reporting.bootstrap import bounds
 from palbert.reporting.predictions import write_predictions
 from palbert.reporting.report import RunReport, render_report
+from palbert.reporting.report_task import Resampled, resample_scores
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
@@ -50,7 +51,12 @@ class Report:
 def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = None) -> Report:
     """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
 
-    What another checkpoint gives goes to a folder of its own, `evaluations/<checkpoint>`: the run's own report stays.
+    The results of any other checkpoint go to `evaluations/<checkpoint>`, so that the run's own report stays.
+
+    Args:
+        run: The run folder.
+        split: Which rows to score.
+        checkpoint: "best", "last" or "best-<task>"; the best unless given.
     """
     if split not in SPLITS:
         raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
@@ -60,7 +66,71 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
     recipe = load_recipe(folder.recipe)
     machine = Machine.for_recipe(recipe)
     opened = open_checkpoint(chosen, machine)
-    loaded = load_datasets(recipe, split, opened.tokenizer)
+    datasets = _load_split(folder, recipe, split, opened.tokenizer)
+    inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
+    results = evaluate_tasks(inference, recipe.tasks, datasets)
+    for result in results:
+        write_predictions(place.predictions, result)
+    train = load_datasets(recipe, "train", opened.tokenizer)
+    records = read_records(folder.metrics)
+    resampled = {result.task: resample_scores(result) for result in results}
+    baselines = _baselines(recipe, train, datasets, records, split)
+    summary = {
+        **_summary(recipe, results, resampled),
+        "parameters": _parameters(opened.model),
+        "device": str(machine.device),
+        "precision": machine.precision,
+        "palbert": __version__,
+        "split": split,
+        "checkpoint": chosen.name,
+        "epoch": opened.description.get("scores", {}).get("epoch"),
+        "step": opened.description.get("step"),
+        "seconds": round(_seconds(records), 2),
+        "baselines": baselines,
+        "rows": _rows(recipe, train, datasets, split),
+        "notes": _notes(recipe, train, datasets, opened.tokenizer),
+    }
+    report = Report(folder.path, split, summary, results, baselines, place.report("html", split=split))
+    write_text(place.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    write_text(report.page, _render(report, recipe, resampled, records, train, opened.tokenizer))
+    return report
+
+
+def _render(
+    report: Report,
+    recipe: Recipe,
+    resampled: dict[str, Resampled],
+    records: list[dict[str, Any]],
+    train: Mapping[str, Dataset],
+    tokenizer: TextTokenizer,
+) -> str:
+    """Render report.html."""
+    return render_report(
+        RunReport(
+            title=recipe.description or report.run.resolve().name,
+            summary={key: value for key, value in report.summary.items() if key not in ("notes", "baselines")},
+            results=report.results,
+            resampled=resampled,
+            formula=recipe.overall,
+            baselines=report.baselines,
+            records=records,
+            train_labels={name: dataset.labels for name, dataset in train.items() if dataset.labels is not None},
+            recipe_text=RunFolder(report.run).recipe.read_text("utf-8"),
+            notes=report.summary["notes"],
+            lengths={
+                name: sequence_lengths(
+                    dataset.tokens, tokenizer.template, max_length=None, siamese=recipe.sets[name].siamese
+                )
+                for name, dataset in train.items()
+            },
+            max_lengths={name: task.max_length for name, task in recipe.sets.items()},
+        )
+    )
+
+
+def _load_split(folder: RunFolder, recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
+    """Read the rows to score, of every task that has any; raise DataError unless they are labelled."""
+    loaded = load_datasets(recipe, split, tokenizer)
     datasets = {name: dataset for name, dataset in loaded.items() if name in recipe.tasks}  # train has extra sets too
     if not datasets:
         raise DataError(f"{folder.path}: its recipe names no {split} files.", hint="Name them, or take another split.")
@@ -69,53 +139,21 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
             f"{folder.path}: the {split} split has no labels to score against.",
             hint="Write predictions for it with: palbert predict RUN --task T --input FILE --output FILE",
         )
-    inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
-    results = evaluate_tasks(inference, recipe.tasks, datasets)
-    for result in results:
-        write_predictions(place.predictions, result)
-    train = load_datasets(recipe, "train", opened.tokenizer)
-    baselines = _baselines(recipe, train, datasets, read_records(folder.metrics), split)
-    summary = {
-        **_summary(recipe, results, opened.model, machine),
-        "split": split,
-        "checkpoint": chosen.name,
-        "epoch": opened.description.get("scores", {}).get("epoch"),
-        "step": opened.description.get("step"),
-        "seconds": round(_seconds(folder), 2),
-        "baselines": baselines,
-        "rows": {
-            **{name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
-            **{name: {"train": len(dataset)} for name, dataset in train.items() if name not in recipe.tasks},
-        },
-        "notes": _notes(recipe, train, datasets, opened.tokenizer),
-    }
-    report = Report(folder.path, split, summary, results, baselines, place.report("html", split=split))
-    write_text(place.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-    write_text(report.page, _page(folder, recipe, report, train, opened.tokenizer))
-    return report
+    return datasets
 
 
-def _summary(recipe: Recipe, results: list[TaskResult], model: MultiTaskModel, machine: Machine) -> dict[str, Any]:
+def _summary(recipe: Recipe, results: list[TaskResult], resampled: Mapping[str, Resampled]) -> dict[str, Any]:
+    """Return the scores and what they are scores of."""
     main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
-    formula = formula_text({task: metric for task, (metric, _) in main.items()}, recipe.overall)
-    intervals = {
-        result.task: dict(
-            zip(("low", "high"), interval(result.gold, result.predicted, METRICS[result.metric]), strict=True)
-        )
-        for result in results
-    }
+    ends = {task: bounds(resampled[task][metric], score) for task, (metric, score) in main.items()}
     return {
         "overall": overall(main, recipe.overall),
-        "formula": formula,
+        "formula": formula_text({task: metric for task, (metric, _) in main.items()}, recipe.overall),
         "encoder": recipe.encoder.name,
         "seed": recipe.seed,
         "tasks": {result.task: result.scores for result in results},
         "metrics": {task: metric for task, (metric, _) in main.items()},
-        "intervals": intervals,
-        "parameters": _parameters(model),
-        "device": str(machine.device),
-        "precision": machine.precision,
-        "palbert": __version__,
+        "intervals": {task: {"low": low, "high": high} for task, (low, high) in ends.items()},
     }
 
 
@@ -157,10 +195,20 @@ def _baselines(
     return found
 
 
-def _seconds(folder: RunFolder) -> float:
+def _seconds(records: list[dict[str, Any]]) -> float:
     """Return the training time so far."""
-    times = [record["seconds"] for record in read_records(folder.metrics) if record["kind"] == "train"]
+    times = [record["seconds"] for record in records if record["kind"] == "train"]
     return float(times[-1]) if times else 0.0
+
+
+def _rows(
+    recipe: Recipe, train: Mapping[str, Dataset], datasets: Mapping[str, Dataset], split: str
+) -> dict[str, dict[str, int]]:
+    """Count the rows of every task, and the training rows of extra sets."""
+    return {
+        **{name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
+        **{name: {"train": len(dataset)} for name, dataset in train.items() if name not in recipe.tasks},
+    }
 
 
 def _notes(
@@ -188,40 +236,7 @@ def _notes(
                 f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."
             )
         task = recipe.sets[name]
-        _, cut = sequence_lengths(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
+        cut = count_truncated(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
         if cut:
             notes.append(f"{name} {dataset.split}: {cut} of {len(dataset)} rows were cut at {task.max_length} tokens.")
     return notes
-
-
-def _page(
-    folder: RunFolder,
-    recipe: Recipe,
-    report: Report,
-    train: Mapping[str, Dataset],
-    tokenizer: TextTokenizer,
-) -> str:
-    """Render report.html."""
-    unlimited = 1 << 30
-    lengths: dict[str, Any] = {
-        name: sequence_lengths(
-            dataset.tokens, tokenizer.template, max_length=unlimited, siamese=recipe.sets[name].siamese
-        )[0]
-        for name, dataset in train.items()
-    }
-    shown = {key: value for key, value in report.summary.items() if key not in ("notes", "baselines")}
-    return render_report(
-        RunReport(
-            title=recipe.description or folder.path.resolve().name,
-            summary=shown,
-            results=report.results,
-            formula=recipe.overall,
-            baselines=report.baselines,
-            records=read_records(folder.metrics),
-            train_labels={name: dataset.labels for name, dataset in train.items() if dataset.labels is not None},
-            recipe_text=folder.recipe.read_text("utf-8"),
-            notes=report.summary["notes"],
-            lengths=lengths,
-            max_lengths={name: task.max_length for name, task in recipe.sets.items()},
-        )
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint, settle
-from palbert.data.collate import sequence_lengths
+from palbert.data.collate import count_truncated
 from palbert.errors import DataError, did_you_mean
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
@@ -68,7 +68,7 @@ class Predictor:
         if not columns[0]:
             return []
         tokens = tuple(self.tokenizer(column) for column in columns)
-        _, cut = sequence_lengths(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
+        cut = count_truncated(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
         if cut:
             log.warning("%d of %d rows were longer than %d tokens and were cut", cut, len(texts), spec.max_length)
         answers = self.inference.answer(spec, tokens)

@@ -26,7 +26,7 @@ from palbert.build import (
     teach,
     teachers_sha256,
 )
-from palbert.data.collate import sequence_lengths
+from palbert.data.collate import count_truncated
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import StoppedError
@@ -283,9 +283,7 @@ def _log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokeniz
     for split, datasets in data.items():
         for name, dataset in datasets.items():
             task = recipe.sets[name]
-            _, cut = sequence_lengths(
-                dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese
-            )
+            cut = count_truncated(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
             details = [f"{len(dataset):,} {'triplets' if task.triplets else 'rows'}"]
             details += [f"{cut:,} cut at {task.max_length} tokens"] if cut else []
             details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Filling, Portion, collate, sequence_lengths
+from palbert.data.collate import Filling, Portion, collate, count_truncated, sequence_lengths
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
 
@@ -99,13 +99,17 @@ def test_labels_follow_their_rows() -> None:
 def test_sequence_lengths_are_those_of_the_packed_batch(
     columns: tuple[Ragged, ...], siamese: bool, max_length: int
 ) -> None:
-    lengths, cut = sequence_lengths(columns, TEMPLATE, max_length=max_length, siamese=siamese)
+    lengths = sequence_lengths(columns, TEMPLATE, max_length=max_length, siamese=siamese)
     packed = collate([Portion("a", columns, ALL, max_length, siamese=siamese)], TEMPLATE)
     assert lengths.tolist() == packed.starts.diff().tolist()
     assert lengths.max() <= max_length
-    whole, none = sequence_lengths(columns, TEMPLATE, max_length=1000, siamese=siamese)
-    assert cut == (whole.reshape(-1, len(ALL)) > max_length).any(axis=0).sum()  # rows, whichever side is cut
-    assert none == 0
+    whole = collate([Portion("a", columns, ALL, 1000, siamese=siamese)], TEMPLATE)
+    assert (
+        sequence_lengths(columns, TEMPLATE, max_length=None, siamese=siamese).tolist() == whole.starts.diff().tolist()
+    )
+    lost = whole.starts.diff().reshape(-1, len(ALL)) > packed.starts.diff().reshape(-1, len(ALL))
+    truncated = count_truncated(columns, TEMPLATE, max_length=max_length, siamese=siamese)
+    assert truncated == lost.any(dim=0).sum()  # rows, whichever side is cut
 
 
 def test_a_batch_moves_with_its_labels() -> None:

@@ -16,6 +16,7 @@ from palbert.inference.results import TaskResult
 from palbert.metrics import METRICS, formula_text, overall
 from palbert.reporting.bootstrap import interval
 from palbert.reporting.report import RunReport, render_report
+from palbert.reporting.report_task import resample_scores
 from palbert.reporting.wording import Score, duration, number, percent, size, task_summary
 from palbert.tasks.spec import METRICS_OF_TARGET
 
@@ -110,6 +111,7 @@ def run_report(results, **changes):
             "device": "cpu",
         },
         results=results,
+        resampled={one.task: resample_scores(one) for one in results},
         formula="scaled-mean",
         baselines={
             "majority / mean": {one.task: 0.1 for one in results},
@@ -232,6 +234,14 @@ def test_a_report_needs_no_records_baselines_or_lengths(three_tasks):
     assert 'id="learning"' not in text
     assert "majority" not in text
     Page(text)
+
+
+def test_a_report_without_resamples_shows_scores_without_intervals(three_tasks):
+    text = render_report(run_report(three_tasks, resampled={}))
+    assert number(three_tasks[0].scores[three_tasks[0].metric]) in text
+    for one in three_tasks:
+        low, high = interval(one.gold, one.predicted, METRICS[one.metric])
+        assert f"{number(low)} – {number(high)}" not in text
 
 
 def test_a_report_without_results_still_renders():
