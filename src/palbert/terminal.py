@@ -15,7 +15,7 @@ from palbert.errors import StoppedError
 
 
 def shown_answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
-    """Write an answer in one line, likely classes first."""
+    """Format an answer in one line, the most likely classes first."""
     if probabilities is None:
         return f"{answer:.2f}"
     ordered = sorted(probabilities.items(), key=lambda item: -item[1])
@@ -23,7 +23,7 @@ def shown_answer(answer: str | float, probabilities: dict[str, float] | None) ->
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """Print the content of a report.json: scores beside the baselines."""
+    """Print the content of a report.json: scores next to the baselines."""
     baselines = summary["baselines"]
     rows = []
     for name, metric in summary["metrics"].items():
@@ -48,7 +48,7 @@ def print_summary(summary: dict[str, Any]) -> None:
 
 
 def print_memory(summary: dict[str, Any]) -> None:
-    """Print what a dry run found: a line a phase, and the worst of them."""
+    """Print what a dry run found: one line per phase, then the phase that needs most."""
     parts = ("parameters", "gradients", "optimizer", "other", "activations", "graphs", "total")
     rows = []
     for phase in summary["phases"]:
@@ -64,20 +64,20 @@ def print_memory(summary: dict[str, Any]) -> None:
     typer.echo(
         f"\nPeak memory of a step: {worst[-2]} predicted, {worst[-1]} measured{named}, "
         f"on {summary['device']}{has} ({summary['precision']})\n"
-        "Gradients and activations: as much of them as lives at the peak.\n"
+        "Gradients and activations: as much of them as is held at the peak.\n"
         f"Measured: {summary['measured_by']}, in one step of full size."
     )
 
 
 def shown_bytes(count: int | None) -> str:
-    """Write a number of bytes for people."""
+    """Format a number of bytes for people."""
     if count is None:
         return "does not fit"
     return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
 
 
 def print_comparisons(comparisons: Sequence[Any], reference: str) -> None:
-    """Print how runs differ from the first of them."""
+    """Print how runs differ from the first one."""
     rows = [
         [
             item.task,
@@ -102,13 +102,13 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     table = Table(*header, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*row)
-    # A pipe or a file has no width: nothing is wrapped there, and each row stays one line.
+    # A pipe or a file has no width: there, nothing is wrapped and each row stays on one line.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
     console.print(table)
 
 
 def is_first_process() -> bool:
-    """Whether this process speaks: the only one, or the first of those that torchrun started."""
+    """Return whether this process prints: it is the only one, or the first that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -122,7 +122,7 @@ def how_to_continue(stop: StoppedError) -> str:
 
 
 def complain(message: str, hint: str | None) -> None:
-    """Say on stderr what went wrong, and what to do about it."""
+    """Print on stderr what went wrong and what to do about it."""
     typer.echo(f"error: {message}", err=True)
     if hint:
         typer.echo(f"  {hint}", err=True)
@@ -133,7 +133,7 @@ def log_to_terminal() -> None:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            from palbert.runtime.progress import console  # rich is not needed before something is said
+            from palbert.runtime.progress import console  # rich is not imported before something is logged
 
             console().print(self.format(record), markup=False, soft_wrap=True)
 

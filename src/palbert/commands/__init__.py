@@ -1,1 +1,1 @@
-"""Commands: verbs of the command line that have files of their own — parse, call, print."""
+"""The verbs of the command line, one file per group: each parses its options, calls palbert and prints."""

@@ -1,29 +1,28 @@
-"""palbert data: look at data, and make rows of it, before training on it."""
+"""palbert data: inspect data before training, and make training rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
+from palbert.commands.arguments import Force, Overrides, RecipeName
 from palbert.terminal import print_table
 
-data_app = typer.Typer(no_args_is_help=True, help="Look at data, and make rows of it, before training on it.")
-
-Overrides = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),
-]
+data_app = typer.Typer(
+    no_args_is_help=True,
+    help="Inspect data before training, and make training rows.\n\nExample:  palbert data check my.toml",
+)
 
 
 @data_app.command("check")
 def data_check(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")],
+    recipe: RecipeName,
     overrides: Overrides = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write a page with plots here. [data-RECIPE.html]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The page with plots. [data-RECIPE.html]")] = None,
 ) -> None:
-    """Rows, labels, lengths, duplicates and leakage of a recipe's data, as a table and as plots.
+    """Show rows, labels, lengths, duplicates and overlap of a recipe's data, as a table and as plots.
 
     Example:  palbert data check my.toml --out data.html
     """
@@ -65,11 +64,13 @@ def data_check(
 
 @data_app.command("phrases")
 def data_phrases(
-    trees: Annotated[Path, typer.Argument(help="Trees with a grade at every node, one a line: SST's trees/train.txt.")],
+    trees: Annotated[
+        Path, typer.Argument(help="Trees with a grade at every node, one per line: SST's trees/train.txt.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("sst-phrases-train.tsv"),
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Force = False,
 ) -> None:
-    """Every phrase of a treebank with its own grade, as rows to train on: many times as many as there are sentences.
+    """Write every phrase of a graded treebank as a training row: many more rows than sentences.
 
     Example:  palbert data phrases trees/train.txt --out sst-phrases-train.tsv
     """

@@ -1,41 +1,47 @@
-"""palbert reproduce and results: whole tables of runs, beside what was reported."""
+"""palbert reproduce and results: tables of runs next to the scores that were reported."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from palbert.commands.data import Overrides
+from palbert.commands.arguments import Overrides
 from palbert.errors import TrainingError
 from palbert.terminal import print_table
 
 
 def reproduce(
     tables: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Argument(help="Tables by name or file, single rows as TABLE:ROW, or all; none: list the names."),
+        list[str] | None,
+        typer.Argument(
+            help="Tables by name or file, single rows as TABLE:ROW, or all. Without any, the names are listed."
+        ),
     ] = None,
     data: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--data", help="The data folder, samples or hub. [$PALBERT_DATA]"),
+        str | None,
+        typer.Option("--data", help="A data folder, samples or hub. [$PALBERT_DATA]"),
     ] = None,
     encoder: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--encoder", help="A folder, a Hub id or minilm. [the table's own]"),
+        str | None,
+        typer.Option("--encoder", help="An encoder folder, a Hub id or minilm. [the table's own]"),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of each row: 0, 1, …")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time, as processes of their own.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds per row: 0, 1, …")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Number of runs at the same time, each in its own process.")
+    ] = 1,
     out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--out", help="Where tables, results and runs go. [runs/reproduce]"),
+        Path | None,
+        typer.Option("--out", help="The folder for tables, results and runs. [runs/reproduce]"),
     ] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="A few steps on sample data: see that all rows run.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="A few steps on sample data, to check that all rows run.")
+    ] = False,
     keep: Annotated[bool, typer.Option("--keep-checkpoints", help="Keep the checkpoints of finished runs.")] = False,
     overrides: Overrides = None,
 ) -> None:
-    """Train every row of a report's table and write it with reported scores beside ours.
+    """Train every row of a table; write the table with the reported scores next to the new ones.
 
     The same command continues what was stopped.
 
@@ -75,18 +81,18 @@ def reproduce(
         lines = "\n".join(f"{name}: {error}" for name, error in done.failures.items())
         raise TrainingError(
             f"{len(done.failures)} failed:\n{lines}",
-            hint="Once the cause is mended, the same command tries them again.",
+            hint="Fix the cause, then run the same command again: finished runs are skipped.",
         )
 
 
 def results(
     folders: Annotated[
-        Optional[list[Path]],  # noqa: UP045
+        list[Path] | None,
         typer.Argument(help="Folders with results of palbert reproduce. [recipes/results]"),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("results.md"),
 ) -> None:
-    """Write a page of all tables and claims from what has been reproduced.
+    """Write a page with all reproduced tables and the verdicts on the claims.
 
     Example:  palbert results runs/reproduce --out results.md
     """

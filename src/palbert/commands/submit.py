@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 import typer
 
+from palbert.commands.arguments import Checkpoint, Force, Run
 from palbert.errors import PalbertError
 from palbert.terminal import print_table
 
 
 def submit(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Run,
     test: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer reads this annotation on Python 3.10
+        list[str] | None,
         typer.Option(
             "--test",
             metavar="DIR | TASK=FILE",
@@ -22,21 +23,22 @@ def submit(
         ),
     ] = None,
     task: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--task", "-t", help="A task to predict; repeatable. [all of the run]"),
+        list[str] | None,
+        typer.Option("--task", "-t", help="A task to predict; repeatable. [all tasks of the run]"),
     ] = None,
     split: Annotated[
-        Literal["dev", "test"], typer.Option(help="Whose files are looked for and named in the output.")
+        Literal["dev", "test"],
+        typer.Option(help="The split to predict: which files are read, and how the output is named."),
     ] = "test",
-    out: Annotated[Optional[Path], typer.Option("--out", help="Where to write. [RUN/submission]")] = None,  # noqa: UP045
+    out: Annotated[Path | None, typer.Option("--out", help="The folder to write. [RUN/submission]")] = None,
     with_dev: Annotated[
         bool,
-        typer.Option("--with-dev", help="Train anew on train and dev together first, into RUN-with-dev."),
+        typer.Option("--with-dev", help="First train again on train and dev together, in RUN-with-dev."),
     ] = False,
-    checkpoint: Annotated[Optional[str], typer.Option(help="best, last, best-TASK. [best]")] = None,  # noqa: UP045
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    checkpoint: Checkpoint = None,
+    force: Force = False,
 ) -> None:
-    """Predict the test sets of a run's tasks: one file a task, in the course's form and as plain CSV.
+    """Predict the test sets of a run: one file per task, in the course's format and as plain CSV.
 
     Examples:
     palbert submit runs/mine --test data
@@ -64,7 +66,7 @@ def submit(
 
 
 def _places(given: list[str]) -> tuple[str | None, dict[str, str]]:
-    """Tell the folder from the files of single tasks."""
+    """Split the values of --test into the folder and the files of single tasks."""
     folders = [item for item in given if "=" not in item or Path(item).is_dir()]
     if len(folders) > 1:
         raise PalbertError(

@@ -1,0 +1,84 @@
+"""palbert predict: answers for texts, pairs and files."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from palbert.commands.arguments import Checkpoint, Force, Json, Run
+from palbert.errors import DataError, PalbertError
+from palbert.terminal import shown_answer
+
+
+def predict(
+    run: Run,
+    task: Annotated[str, typer.Option("--task", "-t", help="The task to predict.")],
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="A text; repeatable. - reads lines from standard input, pairs separated by a tab."),
+    ] = None,
+    pair: Annotated[tuple[str, str] | None, typer.Option("--pair", help="Two texts.")] = None,
+    source: Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
+    ] = "auto",
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Predict for texts, pairs or whole files.
+
+    Examples:
+    palbert predict runs/demo --task sst --text "A quiet little triumph."
+
+    palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
+
+    palbert predict runs/demo --task sst --input in.csv --output out.csv
+
+    cat reviews.txt | palbert predict runs/demo --task sst --text - --json
+    """
+    if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
+        raise PalbertError(
+            "predict takes either --text, or --pair, or --input with --output.",
+            hint="See: palbert predict --help",
+        )
+    from palbert.verbs.predict import load
+
+    predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
+    if source and target:
+        from palbert.reporting.wording import plural
+        from palbert.verbs.predict_file import predict_file
+
+        rows = predict_file(predictor, task, source, target, columns=column, force=force)
+        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), target)
+        return
+    given: list[Any] = text or [pair]
+    for batch in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
+        for asked, prediction in zip(batch, predictor.predict(task, batch), strict=True):
+            if as_json:
+                typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
+            else:
+                typer.echo(shown_answer(prediction.answer, prediction.probabilities))
+
+
+def _typed(*, pairs: bool) -> Iterator[list[Any]]:
+    """Yield the lines of standard input in batches; line by line at a terminal, so that each is answered at once."""
+    size = 1 if sys.stdin.isatty() else 1024
+    try:
+        while lines := [line.rstrip("\r\n") for line in islice(sys.stdin, size)]:
+            yield [tuple(line.split("\t")) for line in lines] if pairs else lines
+    except UnicodeDecodeError:
+        raise DataError("standard input: expected UTF-8.", hint="Convert it: iconv -f latin1 -t utf-8") from None

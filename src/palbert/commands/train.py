@@ -1,0 +1,113 @@
+"""palbert demo, train, pretrain and recipes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palbert.commands.arguments import Force, Out, Overrides, RecipeName, Resume
+from palbert.terminal import is_first_process, print_memory, print_summary, print_table, shown_answer
+
+
+def demo(out: Out = Path("runs/demo"), force: Force = False, overrides: Overrides = None) -> None:
+    """Train sentiment, paraphrase and similarity on sample data, write a report, and predict.
+
+    Example:  palbert demo --out runs/demo
+    """
+    from palbert.verbs.demo import QUESTIONS
+    from palbert.verbs.predict import load
+    from palbert.verbs.train import train
+
+    folder = train("demo", out=out, force=force, overrides=overrides or ())
+    print_summary(json.loads((folder / "report.json").read_text("utf-8")))
+    predictor = load(folder)
+    for task, text in QUESTIONS:
+        [answer] = predictor.predict(task, [text])
+        shown = text if isinstance(text, str) else " / ".join(text)
+        typer.echo(f"{task:>6}  {shown}\n        → {shown_answer(answer.answer, answer.probabilities)}")
+    typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+def train(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    out: Out = None,
+    resume: Resume = False,
+    force: Force = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Load and check everything, show the memory of the largest step, write nothing."
+        ),
+    ] = False,
+) -> None:
+    """Train a recipe and write a report.
+
+    Examples:
+    palbert train my.toml --set training.epochs=5 --out runs/mine
+
+    palbert train my.toml --out runs/mine --resume
+
+    palbert train my.toml --dry-run
+    """
+    from palbert.recipe.load import load_recipe
+
+    loaded = load_recipe(recipe, overrides=overrides or ())  # a wrong recipe is reported before torch is imported
+    if dry_run:
+        from palbert.verbs.dry_run import dry_run as try_recipe
+
+        print_memory(try_recipe(loaded).summary)
+        return
+    from palbert.verbs.train import train as train_recipe
+
+    out = out or Path("runs") / Path(recipe).stem
+    folder = train_recipe(loaded, out=out, resume=resume, force=force)
+    if is_first_process():
+        print_summary(json.loads((folder / "report.json").read_text("utf-8")))
+        typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+def pretrain(
+    recipe: RecipeName,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option("--text", help="An additional .txt file to learn from, one text per line; repeatable."),
+    ] = None,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The folder of the new encoder. [runs/RECIPE-pretrained]")
+    ] = None,
+    resume: Resume = False,
+    force: Force = False,
+) -> None:
+    """Train the encoder further on masked words of the tasks' training texts, before any task.
+
+    Examples:
+    palbert pretrain my.toml --text reviews.txt --out encoders/mine
+
+    palbert train my.toml --set encoder=encoders/mine
+    """
+    from palbert.recipe.load import load_recipe, with_texts
+
+    loaded = with_texts(load_recipe(recipe, overrides=overrides or ()), text or ())
+    from palbert.verbs.pretrain import pretrain as pretrain_recipe
+
+    out = out or Path("runs") / f"{Path(recipe).stem}-pretrained"
+    folder = pretrain_recipe(loaded, out=out, resume=resume, force=force)
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    rows = [[name, f"{report['before'][name]:.4f}", f"{report[name]:.4f}"] for name in ("loss", "perplexity")]
+    print_table(["held-out texts", "before", "after"], rows)
+    typer.echo(f"\n{report['rows']:,} texts, {report['tokens']:,} tokens, {report['seconds']:.0f} s\nEncoder: {folder}")
+
+
+def recipes() -> None:
+    """List the built-in recipes and those in ./recipes.
+
+    Example:  palbert recipes
+    """
+    from palbert.recipe.load import list_recipes
+
+    print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
