@@ -1,4 +1,4 @@
-"""PackedBatch: the unit of work, real tokens only, several tasks side by side."""
+"""PackedBatch: the unit of work, real tokens only, the rows of several training sets side by side."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Part:
-    """One task's share of a batch, or that of one of its extra sets.
+    """One training set's share of a batch; when predicting, the rows of one task.
 
-    A siamese pair takes two sequences: first all first sentences, then all second ones; so do triplets with three.
+    A siamese pair takes two sequences: first all first sentences, then all second ones. Triplets take three likewise.
     """
 
+    task: str
+    """The task whose pooling, adapter and head the part goes through."""
     sequences: slice
-    """The task's sequences in the batch."""
+    """The part's sequences in the batch."""
     tokens: slice
-    """The task's tokens in the batch."""
+    """The part's tokens in the batch."""
     width: int = 1
     """Sequences per example: 1, 2 for siamese pairs, 3 for triplets."""
     labels: Tensor | None = None
@@ -27,17 +29,15 @@ class Part:
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
     taught: Tensor | None = None
-    """What the task's teachers say, as outputs, (examples, teachers, outputs)."""
-    task: str = ""
-    """Whose head answers; the part's own name unless given, as for extra sets."""
+    """The outputs of the task's teachers, (examples, teachers, outputs)."""
     answered: bool = True
-    """Whether the head answers at all; triplets are only compared."""
+    """Whether the task's head answers the part; triplets are only compared."""
     filling: int = 0
-    """Sequences after the part's own that only fill its tokens up to a round size; some may be empty."""
+    """Sequences after the part's own that only pad its tokens to a round size; some may be empty."""
 
     @property
     def slots(self) -> slice:
-        """The part's sequences with those that fill it up."""
+        """The part's sequences, padding ones included."""
         return slice(self.sequences.start, self.sequences.stop + self.filling)
 
     @property
@@ -59,9 +59,9 @@ class PackedBatch:
     starts: Tensor
     """Cumulative sequence lengths, int32, (sequences + 1,)."""
     max_length: int
-    """Length of the longest sequence, or more: no sequence is longer."""
+    """An upper bound on the length of a sequence."""
     parts: Mapping[str, Part] = field(default_factory=dict)
-    """The share of each task, by the name of the task or of its extra set."""
+    """The parts by the name of their training set; when predicting, by the name of the task."""
 
     @property
     def tokens(self) -> int:
@@ -78,21 +78,17 @@ class PackedBatch:
         """The share of the step's examples of each set that this batch holds."""
         return {name: part.share for name, part in self.parts.items()}
 
-    def task_of(self, name: str) -> str:
-        """Return the task that a part belongs to."""
-        return self.parts[name].task or name
-
     def by_task(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Add up what the parts of each task have."""
+        """Sum the losses of the sets of each task."""
         total: dict[str, Tensor] = {}
         for name, loss in losses.items():
-            task = self.task_of(name)
+            task = self.parts[name].task
             total[task] = total[task] + loss if task in total else loss
         return total
 
     @property
     def kind(self) -> Hashable:
-        """All but the numbers themselves: batches of one kind can be computed by the same kernels."""
+        """Everything but the values of the tensors: batches of one kind can share a CUDA graph."""
         parts = tuple(
             (
                 name,
@@ -105,7 +101,7 @@ class PackedBatch:
         return self.tokens, self.sequences, self.max_length, parts
 
     def copy_(self, other: PackedBatch) -> None:
-        """Take the numbers of a batch of the same kind, in place; asynchronously when that one is pinned."""
+        """Copy the values of a batch of the same kind, in place; asynchronously when that one is pinned."""
         for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
             mine.copy_(theirs, non_blocking=True)
 
@@ -115,12 +111,12 @@ class PackedBatch:
             yield from (values for values in (part.labels, part.taught) if values is not None)
 
     def to(self, device: torch.device | str) -> PackedBatch:
-        """Copy to a device, asynchronously when the batch is pinned; back to the host, wait for it."""
+        """Copy to a device, asynchronously when the batch is pinned; a copy to the host waits for the device."""
         ahead = torch.device(device).type != "cpu"
         return self._with(lambda values: values.to(device, non_blocking=ahead))
 
     def pinned(self) -> PackedBatch:
-        """Copy to memory that a CUDA device can read by itself."""
+        """Copy to page-locked memory, which a CUDA device reads without the host."""
         return self._with(lambda values: values.pin_memory())
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> PackedBatch:
@@ -141,14 +137,14 @@ class PackedBatch:
             parts=parts,
         )
 
-    def only(self, tasks: Collection[str]) -> PackedBatch:
-        """Return the share of some tasks; the batch itself where that is all of it."""
-        if all(name in tasks for name in self.parts):
+    def only(self, names: Collection[str]) -> PackedBatch:
+        """Return a batch of some of the parts; the batch itself if these are all."""
+        if all(name in names for name in self.parts):
             return self
-        return self._laid_out({name: name for name in self.parts if name in tasks})
+        return self._laid_out({name: name for name in self.parts if name in names})
 
     def twice(self, names: Collection[str]) -> PackedBatch:
-        """Return a batch in which some parts come once more, right behind themselves, by another name (`again`)."""
+        """Return a batch in which some parts are repeated, each right after itself, under the name `again(name)`."""
         if not any(name in names for name in self.parts):
             return self
         order = {}
@@ -159,18 +155,13 @@ class PackedBatch:
         return self._laid_out(order)
 
     def _laid_out(self, order: Mapping[str, str]) -> PackedBatch:
-        """Lay parts end to end; for each name, the part whose numbers it has."""
+        """Lay parts end to end; `order` maps the name of each new part to the part it is a copy of."""
         parts, tokens, sequences = {}, 0, 0
         for name, source in order.items():
             part = self.parts[source]
             next_token = tokens + part.tokens.stop - part.tokens.start
             next_sequence = sequences + part.sequences.stop - part.sequences.start
-            parts[name] = replace(
-                part,
-                task=self.task_of(source),
-                tokens=slice(tokens, next_token),
-                sequences=slice(sequences, next_sequence),
-            )
+            parts[name] = replace(part, tokens=slice(tokens, next_token), sequences=slice(sequences, next_sequence))
             tokens, sequences = next_token, next_sequence + part.filling
         sources = [self.parts[source] for source in order.values()]
         lengths = self.starts.diff()
@@ -186,5 +177,5 @@ class PackedBatch:
 
 
 def again(name: str) -> str:
-    """Return the name of a part that comes a second time; no task or set has a name with a space."""
+    """Return the name of the second copy of a part; no set has a name with a space."""
     return f"{name} again"

@@ -52,7 +52,7 @@ def test_pairs_and_singles_equal_the_tokenizers_library(family: str, max_length:
     columns, rows = (ours(first), ours(second)), np.arange(len(first))
 
     pairs = theirs.encode_batch(list(zip(first, second, strict=True)))
-    batch = collate([Portion("pair", columns, rows, max_length)], ours.template)
+    batch = collate([Portion("pair", "pair", columns, rows, max_length)], ours.template)
     assert packed_rows(batch) == [(pair.ids, pair.type_ids) for pair in pairs]
     lengths = sequence_lengths(columns, ours.template, max_length=max_length, siamese=False)
     assert lengths.tolist() == [len(pair.ids) for pair in pairs]
@@ -61,5 +61,5 @@ def test_pairs_and_singles_equal_the_tokenizers_library(family: str, max_length:
     )
 
     singles = theirs.encode_batch([*first, *second])
-    batch = collate([Portion("siamese", columns, rows, max_length, siamese=True)], ours.template)
+    batch = collate([Portion("siamese", "siamese", columns, rows, max_length, siamese=True)], ours.template)
     assert packed_rows(batch) == [(single.ids, single.type_ids) for single in singles]

@@ -68,7 +68,7 @@ def packed() -> PackedBatch:
         types=torch.zeros(tokens, dtype=torch.int64),
         starts=torch.tensor([0, *LENGTHS]).cumsum(0).int(),
         max_length=max(LENGTHS),
-        parts={"mlm": Part(slice(0, len(LENGTHS)), slice(0, tokens))},
+        parts={"mlm": Part("mlm", slice(0, len(LENGTHS)), slice(0, tokens))},
     )
 
 

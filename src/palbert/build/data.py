@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from palbert.data.dataset import Dataset, Split, load_dataset
-from palbert.data.overlap import find_overlap, known
+from palbert.data.overlap import find_overlap, index_rows
 from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.triplets import make_triplets
@@ -67,7 +67,7 @@ def _without_overlap(task: Task, dataset: Dataset) -> Dataset:
 
 
 def _masks(task: Task, dataset: Dataset, kinds: list[Overlap]) -> list[np.ndarray]:
-    splits = {split: known(task, split) for split in dict.fromkeys(map(_split, kinds))}
+    splits = {split: index_rows(task, split) for split in dict.fromkeys(map(_split, kinds))}
     return find_overlap(dataset, [(splits[_split(kind)], kind.endswith("-texts")) for kind in kinds])
 
 

@@ -34,6 +34,9 @@ class Portion:
     """One set's rows for a batch."""
 
     name: str
+    """What the part is called in the batch: the set's name."""
+    task: str
+    """The task that the set belongs to."""
     tokens: tuple[Ragged, ...]
     """Token ids of each text column, without special tokens."""
     rows: NDArray[Any]
@@ -48,8 +51,6 @@ class Portion:
     """The share of the step's rows of this set, when a step is cut into several batches."""
     taught: NDArray[Any] | None = None
     """The teachers' outputs for all rows of the set, if it has teachers."""
-    task: str = ""
-    """The task that the set belongs to; the set's own name unless given."""
     answered: bool = True
     """Whether the task's head is to answer the rows."""
     filling: Filling | None = None
@@ -77,13 +78,13 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             pieces.append(_fill_up(filling, tokens, template.filler))
             tokens = filling.tokens
         parts[portion.name] = Part(
+            task=portion.task,
             sequences=slice(sequence, sequence + sequences),
             tokens=slice(token, token + tokens),
             width=width,
             labels=_rows(portion.labels, portion.rows),
             taught=_rows(portion.taught, portion.rows),
             share=portion.share,
-            task=portion.task,
             answered=portion.answered,
             filling=filling.slots if filling else 0,
         )

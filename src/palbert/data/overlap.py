@@ -27,7 +27,7 @@ def normal_row(texts: Iterable[str]) -> Row:
     return tuple(sorted(map(normal, texts)))
 
 
-class Known:
+class RowIndex:
     """The rows of a split, to look others up in."""
 
     def __init__(self, rows: Iterable[Iterable[str]]) -> None:
@@ -50,12 +50,12 @@ class Known:
         )
 
 
-def known(task: Task, split: Split) -> Known:
+def index_rows(task: Task, split: Split) -> RowIndex:
     """Read the texts of a split, and nothing else: test files may have no labels, or labels that nobody may know."""
-    return Known(_rows(task, split))
+    return RowIndex(_rows(task, split))
 
 
-def find_overlap(dataset: Dataset, splits: Iterable[tuple[Known, bool]]) -> list[Mask]:
+def find_overlap(dataset: Dataset, splits: Iterable[tuple[RowIndex, bool]]) -> list[Mask]:
     """Say which rows of a set each split holds; with True, those with a text of the split."""
     columns = [_normal_column(texts) for texts in dataset.texts]
     return [split.holds(columns, by_text=by_text) for split, by_text in splits]

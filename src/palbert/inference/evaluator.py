@@ -57,7 +57,7 @@ class Inference:
         self.model.eval()
         with torch.inference_mode(), bar(title or task.name, total=rows) as line:
             for chosen in batches:
-                portion = Portion(task.name, tokens, chosen, task.max_length, task.siamese)
+                portion = Portion(task.name, task.name, tokens, chosen, task.max_length, task.siamese)
                 outputs[torch.from_numpy(chosen)] = self.forward(portion, self.template).cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)

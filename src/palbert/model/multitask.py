@@ -64,10 +64,7 @@ class MultiTaskModel(nn.Module):
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
         branches = Branches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
         hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
-        return {
-            name: self.poolings[batch.task_of(name)](self.encoder, hidden, batch, part)
-            for name, part in batch.parts.items()
-        }
+        return {name: self.poolings[part.task](self.encoder, hidden, batch, part) for name, part in batch.parts.items()}
 
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of each part that is answered, (examples, outputs), in float32, given its vectors."""
@@ -75,10 +72,9 @@ class MultiTaskModel(nn.Module):
         for name, part in batch.parts.items():
             if not part.answered:
                 continue
-            task = batch.task_of(name)
-            pooled = self.relation(vectors[name]) if task in self.related else vectors[name]
+            pooled = self.relation(vectors[name]) if part.task in self.related else vectors[name]
             with torch.autocast(pooled.device.type, enabled=False):  # eight bits are few for a grade or a probability
-                outputs[name] = self.heads[task](*pooled.float().chunk(part.width))
+                outputs[name] = self.heads[part.task](*pooled.float().chunk(part.width))
         return outputs
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:

@@ -212,7 +212,7 @@ class Shares:
     def __init__(self, split: Split, batch: PackedBatch) -> None:
         self.split = split
         self.tokens = batch.tokens
-        self.spans = [(batch.task_of(name), part.tokens) for name, part in batch.parts.items()]
+        self.spans = [(part.task, part.tokens) for part in batch.parts.values()]
         self._device = batch.ids.device
         self._chosen: dict[torch.dtype, Tensor] = {}
 

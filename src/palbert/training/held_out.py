@@ -62,7 +62,7 @@ class HeldOut:
         model.eval()
         with torch.inference_mode():
             for rows in track(batches, description="held-out texts", total=len(batches)):
-                batch = collate([Portion(name, tokens, rows, self.max_length)], self.template).to(self.device)
+                batch = collate([Portion(name, name, tokens, rows, self.max_length)], self.template).to(self.device)
                 with self.arithmetic():
                     loss, count = self.objective.of_words(model, batch, generator)
                 total, words = total + float(loss), words + float(count)

@@ -25,32 +25,32 @@ def sequences(batch: PackedBatch) -> list[list[int]]:
 
 
 def test_singles_are_framed() -> None:
-    batch = collate([Portion("a", (FIRST,), ALL, 8)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST,), ALL, 8)], TEMPLATE)
     assert sequences(batch) == [[101, 1, 2, 3, 103], [101, 103], [101, 4, 103], [101, 5, 6, 7, 8, 9, 10, 103]]
     assert batch.types.unique().tolist() == [0]
 
 
 def test_what_fills_a_batch_up_is_no_word() -> None:
     filling = Filling(24, slots=2, longest=8)
-    batch = collate([Portion("a", (FIRST,), ALL[:3], 8, filling=filling)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST,), ALL[:3], 8, filling=filling)], TEMPLATE)
     assert sequences(batch)[3:] == [[101] * 8, [101] * 6]
     bare = Template(*(np.array([], np.int32) for _ in range(3)), (0,) * 5)
     assert bare.filler == 0
 
 
 def test_rows_come_in_the_order_asked_for() -> None:
-    batch = collate([Portion("a", (FIRST,), np.array([2, 0, 2]), 8)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST,), np.array([2, 0, 2]), 8)], TEMPLATE)
     assert sequences(batch) == [[101, 4, 103], [101, 1, 2, 3, 103], [101, 4, 103]]
 
 
 def test_joint_pairs_are_one_sequence_with_types() -> None:
-    batch = collate([Portion("a", (FIRST, SECOND), ALL[:3], 8)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST, SECOND), ALL[:3], 8)], TEMPLATE)
     assert sequences(batch) == [[101, 1, 2, 3, 102, 11, 103], [101, 102, 12, 13, 103], [101, 4, 102, 103]]
     assert batch.types.tolist() == [0, 0, 0, 0, 0, 1, 1, *[0, 0, 1, 1, 1], *[0, 0, 0, 1]]
 
 
 def test_siamese_pairs_are_all_first_texts_then_all_second_ones() -> None:
-    batch = collate([Portion("a", (FIRST, SECOND), np.array([2, 3]), 6, siamese=True)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST, SECOND), np.array([2, 3]), 6, siamese=True)], TEMPLATE)
     assert sequences(batch) == [[101, 4, 103], [101, 5, 6, 7, 8, 103], [101, 103], [101, 14, 15, 16, 17, 103]]
     part = batch.parts["a"]
     assert (part.width, part.examples, part.sequences) == (2, 2, slice(0, 4))
@@ -58,7 +58,7 @@ def test_siamese_pairs_are_all_first_texts_then_all_second_ones() -> None:
 
 
 def test_positions_count_from_0_in_every_sequence() -> None:
-    batch = collate([Portion("a", (FIRST, SECOND), ALL, 8), Portion("b", (FIRST,), ALL, 8)], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST, SECOND), ALL, 8), Portion("b", "b", (FIRST,), ALL, 8)], TEMPLATE)
     lengths = batch.starts.diff().tolist()
     assert batch.positions.tolist() == [place for length in lengths for place in range(length)]
     assert batch.max_length == max(lengths)
@@ -68,9 +68,9 @@ def test_positions_count_from_0_in_every_sequence() -> None:
 
 def test_each_tasks_part_of_a_mixed_batch_is_what_it_is_alone() -> None:
     portions = [
-        Portion("joint", (FIRST, SECOND), ALL, 7, labels=np.arange(4) * 10),
-        Portion("single", (FIRST,), np.array([3, 1]), 5),
-        Portion("siamese", (FIRST, SECOND), np.array([0, 3, 2]), 5, siamese=True, labels=np.arange(4.0)),
+        Portion("joint", "joint", (FIRST, SECOND), ALL, 7, labels=np.arange(4) * 10),
+        Portion("single", "single", (FIRST,), np.array([3, 1]), 5),
+        Portion("siamese", "siamese", (FIRST, SECOND), np.array([0, 3, 2]), 5, siamese=True, labels=np.arange(4.0)),
     ]
     mixed = collate(portions, TEMPLATE)
     assert list(mixed.parts) == ["joint", "single", "siamese"]
@@ -87,10 +87,12 @@ def test_each_tasks_part_of_a_mixed_batch_is_what_it_is_alone() -> None:
 
 
 def test_labels_follow_their_rows() -> None:
-    part = collate([Portion("a", (FIRST,), np.array([3, 1]), 8, labels=np.array([0, 1, 2, 3]))], TEMPLATE).parts["a"]
+    part = collate([Portion("a", "a", (FIRST,), np.array([3, 1]), 8, labels=np.array([0, 1, 2, 3]))], TEMPLATE).parts[
+        "a"
+    ]
     assert part.labels is not None
     assert part.labels.tolist() == [3, 1]
-    assert collate([Portion("a", (FIRST,), ALL, 8)], TEMPLATE).parts["a"].labels is None
+    assert collate([Portion("a", "a", (FIRST,), ALL, 8)], TEMPLATE).parts["a"].labels is None
 
 
 @pytest.mark.parametrize("siamese", [False, True], ids=["joint", "siamese"])
@@ -100,10 +102,10 @@ def test_sequence_lengths_are_those_of_the_packed_batch(
     columns: tuple[Ragged, ...], siamese: bool, max_length: int
 ) -> None:
     lengths = sequence_lengths(columns, TEMPLATE, max_length=max_length, siamese=siamese)
-    packed = collate([Portion("a", columns, ALL, max_length, siamese=siamese)], TEMPLATE)
+    packed = collate([Portion("a", "a", columns, ALL, max_length, siamese=siamese)], TEMPLATE)
     assert lengths.tolist() == packed.starts.diff().tolist()
     assert lengths.max() <= max_length
-    whole = collate([Portion("a", columns, ALL, 1000, siamese=siamese)], TEMPLATE)
+    whole = collate([Portion("a", "a", columns, ALL, 1000, siamese=siamese)], TEMPLATE)
     assert (
         sequence_lengths(columns, TEMPLATE, max_length=None, siamese=siamese).tolist() == whole.starts.diff().tolist()
     )
@@ -113,7 +115,7 @@ def test_sequence_lengths_are_those_of_the_packed_batch(
 
 
 def test_a_batch_moves_with_its_labels() -> None:
-    batch = collate([Portion("a", (FIRST,), ALL, 8, labels=np.arange(4))], TEMPLATE)
+    batch = collate([Portion("a", "a", (FIRST,), ALL, 8, labels=np.arange(4))], TEMPLATE)
     moved = batch.to("meta")
     assert {moved.ids.device.type, moved.starts.device.type, moved.types.device.type} == {"meta"}
     labels = moved.parts["a"].labels

@@ -15,7 +15,7 @@ import pytest
 import palbert
 from palbert.build import count_overlap, load_corpus, load_datasets
 from palbert.data.dataset import Dataset
-from palbert.data.overlap import Known, find_overlap, normal
+from palbert.data.overlap import RowIndex, find_overlap, normal
 from palbert.data.ragged import Ragged, Texts
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RecipeError
@@ -172,7 +172,7 @@ def test_hundreds_of_thousands_of_pairs_take_seconds() -> None:
     none = Ragged.from_rows([])
     dataset = Dataset("quora", "train", columns[0], columns, (none, none), None, 0, 0, {})
     start = time.process_time()
-    known = Known((columns[1][row], columns[0][row].upper()) for row in range(40_000))
+    known = RowIndex((columns[1][row], columns[0][row].upper()) for row in range(40_000))
     found = find_overlap(dataset, [(known, False), (known, True)])
     assert time.process_time() - start < 15  # about 2 s; machines differ
     assert found[0][:40_000].all() and not found[0].all()

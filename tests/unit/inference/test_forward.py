@@ -33,7 +33,7 @@ def model() -> MultiTaskModel:
 def portion(task: str, rows: int) -> Portion:
     """Take some rows for a task."""
     chosen = np.arange(3, 3 + rows)
-    return Portion(task, TEXTS if task == "pair" else TEXTS[:1], chosen, max_length=64, siamese=task == "pair")
+    return Portion(task, task, TEXTS if task == "pair" else TEXTS[:1], chosen, max_length=64, siamese=task == "pair")
 
 
 @pytest.mark.parametrize("task", ["single", "pair"])
@@ -62,7 +62,7 @@ def test_batches_of_like_size_are_of_one_kind(tokenizer: TextTokenizer) -> None:
 
 def test_large_batches_are_left_alone(tokenizer: TextTokenizer) -> None:
     tokens = (Ragged.from_rows([[7] * 60] * (LARGEST // 50)),)
-    large = Portion("single", tokens, np.arange(len(tokens[0])), max_length=64)
+    large = Portion("single", "single", tokens, np.arange(len(tokens[0])), max_length=64)
     assert fill_up(large, tokenizer.template) is None
 
 

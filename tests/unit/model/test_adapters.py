@@ -50,7 +50,7 @@ def pack(lengths: dict[str, list[int]]) -> PackedBatch:
     sizes = [length for each in lengths.values() for length in each]
     parts, sequence, token = {}, 0, 0
     for task, each in lengths.items():
-        parts[task] = Part(slice(sequence, sequence + len(each)), slice(token, token + sum(each)))
+        parts[task] = Part(task, slice(sequence, sequence + len(each)), slice(token, token + sum(each)))
         sequence, token = sequence + len(each), token + sum(each)
     return PackedBatch(
         ids=torch.randint(50, (sum(sizes),)),
@@ -72,7 +72,7 @@ def alone(batch: PackedBatch, task: str) -> PackedBatch:
         types=batch.types[part.tokens],
         starts=starts - starts[0],
         max_length=int(starts.diff().max()),
-        parts={task: Part(slice(0, len(starts) - 1), slice(0, part.tokens.stop - part.tokens.start))},
+        parts={task: Part(task, slice(0, len(starts) - 1), slice(0, part.tokens.stop - part.tokens.start))},
     )
 
 

@@ -43,7 +43,7 @@ def model(tiny_encoder: Path) -> MultiTaskModel:
 def batch_of(names: Sequence[str], tokenizer: TextTokenizer, rows: Sequence[int] = (0, 1, 2)) -> PackedBatch:
     columns = (tokenizer(FIRST), tokenizer(SECOND))
     portions = [
-        Portion(name, columns[: len(task.text)], np.array(rows), 32, siamese=task.siamese)
+        Portion(name, name, columns[: len(task.text)], np.array(rows), 32, siamese=task.siamese)
         for name, task in tasks().items()
         if name in names
     ]
@@ -117,7 +117,7 @@ def test_encoder_parts_share_out_the_encoder_from_the_bottom_up(model: MultiTask
 def test_a_task_may_have_any_name(tiny_encoder: Path, tokenizer: TextTokenizer, name: str) -> None:
     task = Task.model_validate({"name": name, **CATALOG["sst"]})
     model = build_model({name: task}, load_encoder(tiny_encoder)).eval()
-    batch = collate([Portion(name, (tokenizer(FIRST),), np.arange(3), 32)], tokenizer.template)
+    batch = collate([Portion(name, name, (tokenizer(FIRST),), np.arange(3), 32)], tokenizer.template)
     assert model(batch)[name].shape == (3, 5)
     assert any(key.startswith(f"heads.{name}.") for key in model.state_dict())
 

@@ -35,7 +35,7 @@ def batch() -> PackedBatch:
         types=torch.zeros(total, dtype=torch.int32),
         starts=starts,
         max_length=max(LENGTHS),
-        parts={"first": Part(slice(0, 2), slice(0, 4)), "second": Part(slice(2, 5), slice(4, 15))},
+        parts={"first": Part("first", slice(0, 2), slice(0, 4)), "second": Part("second", slice(2, 5), slice(4, 15))},
     )
 
 

@@ -124,8 +124,7 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None
     case, seed = Case((37, 128), torch.float32, torch.float32), seed_of(3)
     tokens = {"a": slice(0, 9), "b": slice(9, 30), "c": slice(30, 37)}
     parts = {
-        name: Part(slice(number, number + 1), span, task=tasks[number])
-        for number, (name, span) in enumerate(tokens.items())
+        name: Part(tasks[number], slice(number, number + 1), span) for number, (name, span) in enumerate(tokens.items())
     }
     starts = torch.tensor([0, 9, 30, 37], dtype=torch.int32, device=DEVICE)
     ids = torch.zeros(37, dtype=torch.int64, device=DEVICE)

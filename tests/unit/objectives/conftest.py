@@ -64,6 +64,7 @@ class Scene:
         portions = [
             Portion(
                 name,
+                name,
                 columns[: len(task.text)],
                 np.array(rows),
                 32,
@@ -80,9 +81,9 @@ class Scene:
         columns = self.tokenizer(FIRST), self.tokenizer(SECOND), self.tokenizer(THIRD)
         spec = self.tasks[task]
         chosen = np.array(rows)
-        own = Portion(task, columns[: len(spec.text)], chosen, 32, spec.siamese, labels=LABELS[spec.target])
+        own = Portion(task, task, columns[: len(spec.text)], chosen, 32, spec.siamese, labels=LABELS[spec.target])
         share = len(rows) / ROWS
-        contrast = Portion(f"{task}+nli", columns, chosen, 32, siamese=True, share=share, task=task, answered=False)
+        contrast = Portion(f"{task}+nli", task, columns, chosen, 32, siamese=True, share=share, answered=False)
         return collate([own, contrast], self.tokenizer.template)
 
     def clean(self, batch: PackedBatch) -> Pass:

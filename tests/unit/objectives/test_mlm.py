@@ -36,7 +36,7 @@ def batch_of(rows: list[list[int]]) -> PackedBatch:
         types=torch.zeros(sum(lengths), dtype=torch.int32),
         starts=torch.tensor([0, *lengths]).cumsum(0).int(),
         max_length=max(lengths),
-        parts={"mlm": Part(slice(0, len(rows)), slice(0, sum(lengths)))},
+        parts={"mlm": Part("mlm", slice(0, len(rows)), slice(0, sum(lengths)))},
     )
 
 
@@ -165,7 +165,7 @@ def test_the_loss_is_the_mean_over_the_chosen_words(tiny_encoder: Path, tokenize
         share=0.3, mask_id=tokenizer.mask_id(), ordinary_ids=tokenizer.ordinary_ids(), vocabulary_size=size
     )
     tokens = (Ragged.from_rows([[7, 8, 9, 10, 11], [12, 13, 14]]),)
-    batch = collate([Portion("mlm", tokens, np.arange(2), 16, share=0.5)], tokenizer.template)
+    batch = collate([Portion("mlm", "mlm", tokens, np.arange(2), 16, share=0.5)], tokenizer.template)
     total, words = MLM(masking).of_words(model, batch, torch.Generator().manual_seed(2))
     masked = masking(batch, torch.Generator().manual_seed(2))
     # All scores, the slow way: the softmax over every place, then the chosen ones.

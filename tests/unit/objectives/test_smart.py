@@ -51,7 +51,7 @@ def answer(scene: Any, task: str, rows: list[Tensor], words: list[Tensor], types
         types=torch.cat(types),
         starts=F.pad(torch.tensor(lengths).cumsum(0), (1, 0)).int(),
         max_length=max(lengths),
-        parts={task: Part(slice(0, len(rows)), slice(0, sum(lengths)), width=len(rows))},
+        parts={task: Part(task, slice(0, len(rows)), slice(0, sum(lengths)), width=len(rows))},
     )
     return scene.model(batch, embeddings=torch.cat(words))[task][0]  # type: ignore[no-any-return]
 

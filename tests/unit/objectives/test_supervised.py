@@ -119,6 +119,7 @@ def gradients_in_pieces(folder: Path, tokenizer: TextTokenizer, pieces: int) -> 
         portions = [
             Portion(
                 name,
+                name,
                 columns[: len(task.text)],
                 rows,
                 32,
@@ -151,6 +152,6 @@ def test_pieces_give_the_same_losses_and_gradient_as_one_batch(
 def test_a_batch_without_labels_is_no_training_batch(tiny_encoder: Path, tokenizer: TextTokenizer) -> None:
     model, tasks = model_and_tasks(tiny_encoder)
     objective = Supervised({name: LOSSES[task.loss] for name, task in tasks.items()})
-    batch = collate([Portion("sst", (tokenizer(["a"]),), np.array([0]), 8)], tokenizer.template)
+    batch = collate([Portion("sst", "sst", (tokenizer(["a"]),), np.array([0]), 8)], tokenizer.template)
     with pytest.raises(AssertionError, match="has labels"):
         objective(model, batch)

@@ -152,7 +152,7 @@ def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
         """Return the share of the anchors that are nearer to their positive than to their hard negative."""
         run.model.eval()
         tokens = run.data["train"]["sts+nli"].tokens
-        portion = Portion("nli", tokens, np.arange(12), 32, siamese=True, task="sts", answered=False)
+        portion = Portion("nli", "sts", tokens, np.arange(12), 32, siamese=True, answered=False)
         with torch.no_grad():
             vectors = run.model.vectors(collate([portion], tokenizer.template))["nli"]
         anchors, positives, negatives = vectors.chunk(3)

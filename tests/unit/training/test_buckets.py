@@ -129,7 +129,7 @@ def test_parts_that_come_twice_are_answered_twice_alike(start: Start, adapters: 
     [batch] = feed(sets, dict.fromkeys(sets, 0))
     wide = batch.twice(["quora", "sst"])
     assert list(wide.parts) == ["sst", again("sst"), "quora", again("quora"), "sts"] and batch.twice([]) is batch
-    assert wide.starts[-1] == wide.tokens and wide.task_of(again("quora")) == "quora"
+    assert wide.starts[-1] == wide.tokens and wide.parts[again("quora")].task == "quora"
     found = model(wide)
     for name, outputs in model(batch).items():
         torch.testing.assert_close(found[name], outputs)

@@ -144,8 +144,8 @@ def _side_by_side(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterat
     """Gather parts whose tokens follow each other and whose adapters have one shape."""
     owners: list[Adapter] = []
     parts: list[Part] = []
-    for name, part in batch.parts.items():
-        adapter = adapters.get(batch.task_of(name))
+    for part in batch.parts.values():
+        adapter = adapters.get(part.task)
         if adapter is None:
             continue
         if parts and (adapter.shape != owners[-1].shape or part.tokens.start != parts[-1].tokens.stop):
