@@ -14,7 +14,8 @@ import transformers
 from measuring import machine_facts, write
 
 from palbert.batch import PackedBatch
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 
 SHAPE = {"hidden_size": 384, "intermediate_size": 1536}
 LAYERS, HEADS, VOCABULARY, BATCH, REPEATS = 6, 12, 30522, 32, 9

@@ -15,7 +15,8 @@ from palbert.build import Machine, build_model, build_trainer
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged, Texts, offsets_of
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 from palbert.model.mixout import mix_out
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe

@@ -12,7 +12,8 @@ from palbert.build.machine import Machine
 from palbert.build.model import build_model
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.sections import AdapterSection, RelationSection
 from palbert.tasks.spec import Task

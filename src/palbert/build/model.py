@@ -10,10 +10,11 @@ from palbert.build.named import check_options, function_of, make
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError, did_you_mean
 from palbert.model.adapters import Adapter
-from palbert.model.encoder import Encoder, recompute
+from palbert.model.encoder import Encoder
 from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
+from palbert.model.recompute import recompute_activations
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
 from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS
@@ -45,7 +46,7 @@ def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
     if section.mixout:
         mix_out(encoder, section.mixout)
     if section.recompute:
-        encoder.through = recompute
+        encoder.run_layer = recompute_activations
     return encoder
 
 

@@ -14,7 +14,7 @@ from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
 from palbert.gradients.sum import Sum
-from palbert.model.encoder import EncoderConfig
+from palbert.model.config import EncoderConfig
 from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM, Masking
 from palbert.recipe.schema import Recipe

@@ -5,23 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from torch import nn
-
 from palbert.build.machine import Machine
 from palbert.gradients.kept import Kept, KeptInOnePass
 from palbert.gradients.weighted import Weighted
-from palbert.model.dropout import Dropout
-from palbert.model.encoder import Embeddings, Encoder, Layer
 from palbert.model.factors import are_worth_it
-from palbert.model.linear import Linear
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
 from palbert.registry import OBJECTIVES, POOLINGS
 
 log = logging.getLogger(__name__)
-
-SPLITS = (Embeddings, Layer, Linear, nn.LayerNorm, nn.Embedding, nn.ModuleList, Dropout)
-"""Modules of an encoder whose gradients can be split by task."""
 
 
 def split_gradients(
@@ -43,30 +35,26 @@ def split_gradients(
     if obstacle:
         log.info("each task has a backward pass of its own: %s", obstacle)
         return
-    encoder = model.encoder
-    modules = nn.ModuleList([encoder.embeddings, encoder.layers])
-    trunk = [parameter for parameter in modules.parameters() if parameter.requires_grad]
-    relative = [] if encoder.relative is None else [encoder.relative.weight]
-    words = encoder.embeddings.word.weight
+    trunk = [parameter for parameter in model.encoder.trunk().parameters() if parameter.requires_grad]
+    words, relative = model.encoder.embeddings.word.weight, model.encoder.relative
     gradients.memory = KeptInOnePass(
         kept,
-        trunk=trunk + [weight for weight in relative if weight.requires_grad],
+        trunk=trunk,
         own=[parameter for parameter in model.adapters.parameters() if parameter.requires_grad],
         large=[
             weight
             for weight in trunk
-            if are_worth_it(weight, tokens=tokens, tasks=kept.rows.most, lookup=weight is words)
+            if (relative is None or weight is not relative.weight)  # its gradient is never a product over tokens
+            and are_worth_it(weight, tokens=tokens, tasks=kept.rows.most, lookup=weight is words)
         ],
     )
 
 
 def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -> Iterator[str]:
     """Say what uses the encoder's weights, or is used by several tasks inside of it, in a way that is not split."""
-    encoder = model.encoder
-    modules = [module for part in (encoder.embeddings, encoder.layers) for module in part.modules()]
-    unknown = {type(module).__name__ for module in modules if type(module) not in SPLITS}
-    if type(encoder) is not Encoder or unknown:
-        yield f"the encoder has parts of its own kind ({', '.join(sorted(unknown)) or type(encoder).__name__})"
+    unknown = model.encoder.unsplittable()
+    if unknown:
+        yield f"the encoder has parts of its own kind ({', '.join(unknown)})"
     shared = len(set(model.adapter_of.values())) < len(model.adapter_of)
     if shared and any(parameter.requires_grad for parameter in model.adapters.parameters()):
         yield "tasks share an adapter"

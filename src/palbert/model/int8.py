@@ -1,4 +1,4 @@
-"""Int8: the encoder's linear layers with eight-bit weights and inputs, for inference on the CPU."""
+"""Eight-bit layers: linear layers of the encoder with int8 weights and inputs, for inference on the CPU."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WEIGHT_STEPS = 127
 INPUT_STEPS = 255
 """Steps from the lowest value of a token to its highest: oneDNN is fast for unsigned inputs only."""
 SMALLEST = 1e-12
-"""Stands for the width of a range that has none, so that nothing is divided by 0."""
+"""The least width of a range, so that nothing is divided by 0."""
 
 
 class Int8Linear(nn.Module):
     """A linear layer that multiplies bytes: x ≈ low + step · bytes, with a low and a step for each token.
 
-    So W · x ≈ step · (W · bytes) + low · (sum of W's rows). Ranges by token, in place of one for the whole batch, make
-    what a token becomes independent of the batch it comes in, and the error smaller.
+    So W · x ≈ step · (W · bytes) + low · (sums of W's rows). With a range per token instead of one for the whole
+    batch, the output of a token does not depend on the rest of the batch, and the error is smaller.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
@@ -47,8 +47,8 @@ class Int8Linear(nn.Module):
 
 
 def quantise(encoder: Encoder) -> None:
-    """Put eight-bit layers in the place of the linear ones in every layer; embeddings and pooler stay as they are."""
-    for parent in list(encoder.layers.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear):
-                setattr(parent, name, Int8Linear(child))
+    """Replace the linear layers of all blocks by eight-bit ones; embeddings and pooler stay as they are."""
+    for block in encoder.blocks():
+        for role, layer in block.linear_layers().items():
+            assert isinstance(layer, nn.Linear)
+            block.replace_linear(role, Int8Linear(layer))

@@ -24,7 +24,7 @@ class Linear(nn.Linear):
     float32 itself, without rounding in between.
     """
 
-    copies: tuple[Tensor, Tensor] | None = None
+    copies: tuple[Tensor, Tensor | None] | None = None
     """Weight and bias in half precision, for the time of `half_copies`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class Linear(nn.Linear):
         present = shares()
         if self.copies is None and present is None:
             return super().forward(input)
-        weight, bias = self.copies or (self.weight.detach(), self.bias.detach())
+        weight, bias = self.copies or (self.weight.detach(), None if self.bias is None else self.bias.detach())
         output: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias, present)  # type: ignore[no-untyped-call]
         return output
 
@@ -44,14 +44,15 @@ def half_copies(encoder: nn.Module) -> Iterator[None]:
     if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
         yield
         return
-    values = [value.detach() for layer in linear for value in (layer.weight, layer.bias)]
+    values = [value.detach() for layer in linear for value in (layer.weight, layer.bias) if value is not None]
     flat = values[0].new_empty(sum(value.numel() for value in values), dtype=torch.get_autocast_dtype("cuda"))
     parts = torch.split(flat, [value.numel() for value in values])
     copies = [part.view_as(value) for part, value in zip(parts, values, strict=True)]
     torch._foreach_copy_(copies, values)
     try:
-        for number, layer in enumerate(linear):
-            layer.copies = copies[2 * number], copies[2 * number + 1]
+        coming = iter(copies)
+        for layer in linear:
+            layer.copies = next(coming), None if layer.bias is None else next(coming)
         yield
     finally:
         for layer in linear:
@@ -63,7 +64,13 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor, used_weight: Tensor, used_bias: Tensor, shares: Any
+        ctx: Any,
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        used_weight: Tensor,
+        used_bias: Tensor | None,
+        shares: Any,
     ) -> Tensor:
         ctx.save_for_backward(input, used_weight)
         ctx.parameters, ctx.shares = (weight, bias), shares

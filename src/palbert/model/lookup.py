@@ -1,4 +1,4 @@
-"""Look rows of tables up; the gradient of a small table is the same each time."""
+"""Tables of embeddings whose gradients can be split by task; the gradient of a small table is reproducible."""
 
 from __future__ import annotations
 
@@ -11,21 +11,34 @@ from torch.autograd.function import once_differentiable
 from palbert.model.split import Shares, shares
 
 
-def embed(table: nn.Embedding, rows: Tensor) -> Tensor:
-    """Return rows of a table, (rows, width) and (tokens,) to (tokens, width)."""
-    present = shares()
-    found: Tensor = table(rows) if present is None else _Embed.apply(table.weight, rows, present)  # type: ignore[no-untyped-call]
-    return found
+class Table(nn.Embedding):
+    """torch's embedding, with weights that are still to be set.
+
+    Args:
+        rows: Number of rows.
+        width: Width of a row.
+    """
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__(rows, width, _weight=torch.empty(rows, width))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Look rows up, (tokens,) to (tokens, width)."""
+        present = shares()
+        if present is None:
+            return super().forward(rows)
+        found: Tensor = _Embed.apply(self.weight, rows, present)  # type: ignore[no-untyped-call]
+        return found
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
-    """Return rows of a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
+    """Look rows up in a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
     found: Tensor = _LookUp.apply(table, rows, shares())  # type: ignore[no-untyped-call]
     return found
 
 
 def look_up_each(table: Tensor, rows: Tensor, shares: Shares) -> tuple[Tensor, ...]:
-    """Return rows of a table once for each stretch of a pass, whose task then has what it adds to the gradient."""
+    """Look the same rows up once for each stretch of a pass; each stretch's gradient goes to its own task."""
     found: tuple[Tensor, ...] = _LookUpEach.apply(table, rows, shares)  # type: ignore[no-untyped-call]
     return found
 
@@ -34,7 +47,7 @@ class _LookUp(torch.autograd.Function):
     """An embedding whose gradient is a product.
 
     On CUDA, torch adds up the gradient of an embedding in no fixed order when thousands of tokens share a row, as they
-    do with token types: two runs of one seed then part in the last bits.
+    do with token types: two runs with one seed then differ in the last bits.
     """
 
     @staticmethod

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError
-from palbert.model.encoder import ACTIVATIONS, Encoder, EncoderConfig
-from palbert.model.families import FAMILIES, export, todays_name
+from palbert.model.activations import ACTIVATIONS
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
+from palbert.model.families import FAMILIES, current_name, export
 from palbert.model.pretrained import load_encoder, read_settings, read_weights, save_folder
 
 log = logging.getLogger(__name__)
@@ -106,7 +108,7 @@ def _head_state(
     family: str, weights: Mapping[str, Tensor], head: MaskedHead, *, where: str
 ) -> dict[str, Tensor] | None:
     """Return the state of a checkpoint's head, or None where it has none."""
-    found = {todays_name(name): tensor for name, tensor in weights.items()}
+    found = {current_name(name): tensor for name, tensor in weights.items()}
     names, state = _head_names(family, head), head.state_dict()
     missing = [name for name in names.values() if name not in found]
     if len(missing) == len(names):

@@ -1,4 +1,4 @@
-"""Mixout: weights that fall back to their pretrained values at random (Lee, Cho & Kang 2020, arXiv:1909.11299)."""
+"""Mixout: weights that are reset to their pretrained values at random (Lee, Cho & Kang 2020, arXiv:1909.11299)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.model.dropout import dropout_noise
+from palbert.model.encoder import Encoder
 
 
 class MixoutLinear(nn.Linear):
     """A linear layer that, when training, computes with a mix of its weight W and the pretrained W₀.
 
     W̃ = (M W₀ + (1 − M) W − p W₀) / (1 − p), where M is 1 with probability p. As in the paper, M is drawn for each
-    input of the layer, anew in every pass: all weights that lead from an input are replaced, or none. (Drawn for each
-    weight, it would be what the paper calls mixconnect.) That is W₀ plus a masked and scaled W − W₀: W on average, and
-    W itself as long as it is W₀. Biases are not mixed. The gradient is that of W̃; the authors' code leaves out its
-    factor 1 / (1 − p), which AdamW hardly sees.
+    input of the layer, again in every pass: all weights that lead from an input are replaced, or none. (Drawn for
+    each weight, it would be what the paper calls mixconnect.) That is W₀ plus a masked and scaled W − W₀: W on
+    average, and W itself as long as it is W₀. Biases are not mixed. The gradient is that of W̃; the authors' code
+    leaves out its factor 1 / (1 − p), which hardly matters to AdamW.
 
-    The parameters are those of the layer whose place it takes, under the same names; W₀ is not kept in checkpoints.
+    The parameters are those of the layer that it replaces, under the same names; W₀ is not saved in checkpoints.
 
     Args:
         layer: The layer with its pretrained weight.
@@ -41,9 +42,8 @@ class MixoutLinear(nn.Linear):
         return F.linear(input, self.pretrained + (self.weight - self.pretrained) * noise, self.bias)
 
 
-def mix_out(module: nn.Module, probability: float) -> None:
-    """Put mixout in the place of every linear layer inside a module; its weights now are the pretrained ones."""
-    for parent in list(module.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear) and not isinstance(child, MixoutLinear):
-                setattr(parent, name, MixoutLinear(child, probability=probability))
+def mix_out(encoder: Encoder, probability: float) -> None:
+    """Replace every linear layer of an encoder by one with mixout; its present weights are the pretrained ones."""
+    for name, layer in encoder.linear_layers().items():
+        assert isinstance(layer, nn.Linear)
+        encoder.set_submodule(name, MixoutLinear(layer, probability=probability))

@@ -1,4 +1,4 @@
-"""LayerNorm whose gradient can be split by task."""
+"""Norms whose gradients can be split by task."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from torch.autograd.function import once_differentiable
 from palbert.model.split import shares
 
 
-def layer_norm(values: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """Return the norm of (tokens, width)."""
-    present, weight = shares(), norm.weight
-    output: Tensor
-    if present is None:
-        output = norm(values)
-    else:
-        output = _Norm.apply(values.to(weight.dtype), weight, norm.bias, norm.eps, present)  # type: ignore[no-untyped-call]
-    return output
+class LayerNorm(nn.LayerNorm):
+    """torch's LayerNorm; within a pass whose gradients are split, each task's go to its own row."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the norm of (tokens, width)."""
+        present = shares()
+        if present is None:
+            return super().forward(values)
+        output: Tensor = _Norm.apply(values.to(self.weight.dtype), self.weight, self.bias, self.eps, present)  # type: ignore[no-untyped-call]
+        return output
+
+
+NORMS: dict[str, type[LayerNorm]] = {"layer": LayerNorm}
 
 
 class _Norm(torch.autograd.Function):
-    """torch's norm; of its gradient, what weight and bias get goes to each task's row."""
+    """torch's norm, whose gradients of weight and bias are added to the row of each task."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weight: Tensor, bias: Tensor, epsilon: float, shares: Any) -> Tensor:
+    def forward(ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float, shares: Any) -> Tensor:
         output, mean, inverse = torch.native_layer_norm(values, weight.shape, weight, bias, epsilon)
         ctx.save_for_backward(values, mean, inverse)
         ctx.parameters, ctx.shares = (weight, bias), shares

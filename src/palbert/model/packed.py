@@ -1,4 +1,4 @@
-"""Packed: the encoder's linear layers with weights laid out as oneDNN reads them, for inference on x86 CPUs."""
+"""Packed layers: linear layers of the encoder in oneDNN's own weight layout, for inference on x86 CPUs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.model.encoder import Encoder
+from palbert.model.feed_forward import PlainFeedForward
 
 FUSED = {
     "gelu": ("gelu", "none"),
@@ -18,17 +19,18 @@ FUSED = {
     "swish": ("swish", ""),
 }
 """What oneDNN calls the feed-forward activations, and their variant."""
+NO_ACTIVATION = ("none", "")
 
 
 class PackedLinear(nn.Module):
-    """A linear layer, with its activation in the same kernel: the numbers are in the cache once, not three times.
+    """A linear layer and its activation in one kernel: the values pass through the cache once, not three times.
 
     Args:
-        layer: The layer, whose weight is copied.
-        activation: What follows it; nothing unless given.
+        layer: The layer; its weight is copied.
+        activation: The activation that follows, a value of `FUSED`.
     """
 
-    def __init__(self, layer: nn.Linear, activation: tuple[str, str] = ("none", "")) -> None:
+    def __init__(self, layer: nn.Linear, activation: tuple[str, str] = NO_ACTIVATION) -> None:
         super().__init__()
         self.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
         self.bias = None if layer.bias is None else layer.bias.detach()
@@ -42,14 +44,18 @@ class PackedLinear(nn.Module):
 
 
 def can_pack() -> bool:
-    """Whether this is a processor that it is known to pay for, and torch was built with oneDNN."""
+    """Whether packing is known to be faster on this processor, and torch was built with oneDNN."""
     return platform.machine() in ("x86_64", "AMD64") and torch._C._has_mkldnn
 
 
 def pack(encoder: Encoder) -> None:
-    """Put packed layers in the place of the linear ones in every layer; embeddings and pooler stay as they are."""
-    for layer in encoder.layers:
-        for name in ("query_key_value", "attention_output", "intermediate", "output"):
-            activation = FUSED[encoder.config.activation] if name == "intermediate" else ("none", "")
-            setattr(layer, name, PackedLinear(getattr(layer, name), activation))
-        layer.activation = nn.Identity()
+    """Replace the linear layers of all blocks by packed ones; embeddings and pooler stay as they are."""
+    for block in encoder.blocks():
+        feed_forward = block.feed_forward
+        fused = FUSED[feed_forward.name] if isinstance(feed_forward, PlainFeedForward) else NO_ACTIVATION
+        for role, layer in block.linear_layers().items():
+            assert isinstance(layer, nn.Linear)
+            activation = fused if role == "intermediate" else NO_ACTIVATION
+            block.replace_linear(role, PackedLinear(layer, activation))
+        if fused is not NO_ACTIVATION:
+            block.feed_forward = nn.Identity()

@@ -1,4 +1,4 @@
-"""norm(residual + dropout(update)): how both blocks of a layer end."""
+"""norm(residual + dropout(update)): how both halves of a post-norm block end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from torch import Tensor, nn
 
 from palbert.model.dropout import Dropout, Seeds
 from palbert.model.kernels import has_triton
-from palbert.model.norm import layer_norm
 
 FORMATS = (torch.bfloat16, torch.float16, torch.float32)
 """What the kernel reads and writes; it computes in float32."""
 WIDTH_LIMIT = 2048
-"""Columns the kernel takes; one program holds four whole rows."""
+"""Columns that the kernel supports; one program holds four whole rows."""
 
 
-def add_and_norm(residual: Tensor, update: Tensor, norm: nn.LayerNorm, dropout: Dropout, seeds: Seeds) -> Tensor:
+def add_and_norm(residual: Tensor, update: Tensor, norm: nn.Module, dropout: Dropout, seeds: Seeds) -> Tensor:
     """Return norm(residual + dropout(update)).
 
     Two back ends with one result: one kernel on CUDA where Triton is installed, and torch's own operations
@@ -25,15 +24,16 @@ def add_and_norm(residual: Tensor, update: Tensor, norm: nn.LayerNorm, dropout: 
     Args:
         residual: (tokens, hidden).
         update: What is added, (tokens, hidden).
-        norm: The norm over the sum.
+        norm: The norm of the sum; the kernel computes LayerNorms with a bias.
         dropout: Applied to the update.
         seeds: Where the kernel's dropout takes its random numbers from.
 
     Returns:
         (tokens, hidden).
     """
-    if not _kernel_takes(residual, update):
-        return layer_norm(residual + dropout(update), norm)
+    if not isinstance(norm, nn.LayerNorm) or norm.bias is None or not _kernel_takes(residual, update):
+        output: Tensor = norm(residual + dropout(update))
+        return output
     # Imported here: it needs Triton, which comes with torch for CUDA only.
     from palbert.model.kernels import residual as kernel
 
@@ -47,7 +47,7 @@ def _kernel_takes(residual: Tensor, update: Tensor) -> bool:
         update.is_cuda
         and residual.dtype in FORMATS
         and update.dtype in FORMATS
-        and 0 < update.numel() < 2**31  # its places are 32-bit numbers
+        and 0 < update.numel() < 2**31  # its offsets are 32-bit numbers
         and update.shape[1] <= WIDTH_LIMIT
         and has_triton()
     )

@@ -96,7 +96,7 @@ class SimCSE(Term):
         if self.dropout is None:
             assert clean.again is not None
             return clean.vectors, clean.again.vectors
-        with model.encoder.dropping(self.dropout):
+        with model.encoder.with_dropout(self.dropout):
             return model.vectors(batch), model.vectors(batch)
 
 

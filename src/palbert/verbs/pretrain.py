@@ -13,9 +13,9 @@ from palbert import __version__
 from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DeviceError, RunFolderError, StoppedError, TrainingError
-from palbert.model.encoder import recompute
 from palbert.model.masked import load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files, resolve_encoder
+from palbert.model.recompute import recompute_activations
 from palbert.recipe.load import dump_recipe, load_recipe, with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
@@ -119,7 +119,7 @@ class Pretraining:
             self.source, dropout=recipe.encoder.dropout, attention_dropout=recipe.encoder.attention_dropout
         )
         if recipe.encoder.recompute:
-            model.encoder.through = recompute
+            model.encoder.run_layer = recompute_activations
         self.model = model.to(self.machine.device)
         check_pretraining(self.section, self.tokenizer, self.model.encoder.config)
         self.train, held_out, files = load_corpus(recipe, self.section, self.tokenizer)

@@ -164,7 +164,7 @@ def test_terms_of_several_passes_have_the_update_of_separate_passes(
 ) -> None:
     """R-Drop and SimCSE need dropout to be refused nothing; with noise of one they are the same each time."""
     monkeypatch.setattr("palbert.model.dropout.dropout_noise", lambda like, probability: torch.ones_like(like))
-    monkeypatch.setattr("palbert.model.attention.dropout_noise", lambda like, probability: torch.ones_like(like))
+    monkeypatch.setattr("palbert.model.attention.padded.dropout_noise", lambda like, probability: torch.ones_like(like))
     values["encoder"] |= {"dropout": 0.1, "attention_dropout": 0.1}
     values["objectives"] = [{"name": "rdrop"}, {"name": "simcse", "dropout": 0.2, "tasks": ["sst", "quora"]}]
     assert_same(run(values, split=True)[0], run(values, split=False)[0])

@@ -10,7 +10,8 @@ from palbert.data.collate import Portion, collate
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
 from palbert.inference.forward import LARGEST, Forward, ReplayedForward, fill_up
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import HEADS, POOLINGS
 

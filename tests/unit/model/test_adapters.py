@@ -15,7 +15,8 @@ from palbert.errors import PalbertError
 from palbert.model.adapters import PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
 from palbert.model.adapters.groups import GROUPED, STEP, Groups
 from palbert.model.attention import attend
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 from palbert.registry import ADAPTERS
 
 SIZE, LAYERS = 24, 2
@@ -224,7 +225,9 @@ def test_grouped_products_in_half_precision_are_those_of_the_slices(
 def plain_layer(layer: Any, hidden: Tensor, *, attention: Tensor | None = None, fed: Any = None) -> Tensor:
     """Compute a layer without its last norm for one sequence, with terms put in by hand."""
     fused = layer.query_key_value(hidden) + (0 if attention is None else attention)
-    query, key, value = fused.view(len(hidden), 3, layer.heads, -1).permute(1, 2, 0, 3)  # (heads, tokens, width)
+    query, key, value = fused.view(len(hidden), 3, layer.self_attention.heads, -1).permute(
+        1, 2, 0, 3
+    )  # (heads, tokens, width)
     weights = (query @ key.transpose(1, 2) / query.shape[-1] ** 0.5).softmax(-1)
     mixed = layer.attention_output((weights @ value).transpose(0, 1).flatten(1))
     first, second = fed or (lambda x: x, lambda x: x)

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from palbert.model import attention
-from palbert.model.attention import Padding, Sequences, attend
+from palbert.model.attention import Sequences, attend, backends, padding
 from palbert.model.dropout import dropout
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -35,7 +34,7 @@ def as_on_a_gpu(sequences: Sequences) -> Sequences:
     """Pad all sequences to the longest, as is done where only the device knows the lengths."""
     copy = replace(sequences)
     starts, lengths = sequences.starts[:-1], sequences.starts.diff()
-    vars(copy)["padding"] = Padding(copy.tokens, [copy._group(starts, lengths, copy.max_length, full=False)])
+    vars(copy)["padding"] = copy._padding([(starts, lengths, copy.max_length, False)])
     return copy
 
 
@@ -128,11 +127,11 @@ def test_layers_with_other_heads_can_share_the_sequences() -> None:
 
 @pytest.mark.parametrize("lengths", [[30, 29, 18, 17, 9, 2, 1], [512, 512, 512], [7], [3, 0, 0], [0, 0], []])
 def test_groups_hold_every_sequence_once_and_only_similar_lengths(lengths: list[int]) -> None:
-    groups = [lengths[begin:end] for begin, end in attention._similar(lengths)]
+    groups = [lengths[begin:end] for begin, end in padding.similar_lengths(lengths)]
     assert [length for group in groups for length in group] == [length for length in lengths if length]
     for group in groups:
-        assert group[-1] >= attention.GROUP_FILL * group[0]
-        assert len(group) == 1 or len(group) * group[0] ** 2 <= attention.GROUP_SCORES
+        assert group[-1] >= padding.GROUP_FILL * group[0]
+        assert len(group) == 1 or len(group) * group[0] ** 2 <= padding.GROUP_SCORES
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -186,7 +185,7 @@ def test_flash_equals_padded_within_half_precision(lengths: list[int], width: in
     half = torch.randn(sequences.tokens, 3, 4, width, device="cuda").to(dtype).requires_grad_()
     full = half.detach().float().requires_grad_()
     upstream = torch.randn(sequences.tokens, 4, width, device="cuda").to(dtype)
-    assert attention._flash_takes(half)
+    assert backends._flash_takes(half)
     found, expected = attend(half, sequences), attend(full, sequences)
     torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)
     (found_gradient,) = torch.autograd.grad(found, half, upstream)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from palbert.model import attention
 from palbert.model.attention import Sequences, attend
+from palbert.model.attention.padded import attend_padded
 from palbert.model.dropout import Seed
 
 pytest.importorskip("triton", reason="needs Triton")
@@ -52,7 +52,7 @@ def random_input(sequences: Sequences, *, width: int, dtype: torch.dtype = FORMA
 
 
 def padded(inputs: Tensor, sequences: Sequences) -> Tensor:
-    return attention._attend_padded(inputs.float(), sequences, 0.0, inputs.shape[-1] ** -0.5)
+    return attend_padded(inputs.float(), sequences, 0.0, inputs.shape[-1] ** -0.5)
 
 
 def kernel_of(inputs: Tensor, sequences: Sequences, probability: float = 0.0, seed: Seed | None = None) -> Tensor:

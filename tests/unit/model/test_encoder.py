@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError
+from palbert.model.activations import ACTIVATIONS
+from palbert.model.attention.self_attention import SelfAttention
+from palbert.model.config import EncoderConfig
 from palbert.model.dropout import Dropout
-from palbert.model.encoder import ACTIVATIONS, Encoder, EncoderConfig, _buckets
+from palbert.model.encoder import Encoder
+from palbert.model.positions.relative import bucket_of
 
 CONFIG = EncoderConfig(
     family="bert",
@@ -178,7 +183,7 @@ def test_another_dropout_for_a_time_equals_an_encoder_with_it_and_leaves_no_trac
         return output
 
     before = encoded(encoder)
-    with encoder.dropping(0.5):
+    with encoder.with_dropout(0.5):
         assert torch.equal(encoded(encoder), encoded(other))
         assert torch.equal(encoded(encoder.eval()), encoded(other.eval()))
     assert torch.equal(encoded(encoder.train()), before)
@@ -186,10 +191,10 @@ def test_another_dropout_for_a_time_equals_an_encoder_with_it_and_leaves_no_trac
 
 def test_another_dropout_ends_with_an_exception_too() -> None:
     encoder = encoder_of(dropout=0.1, attention_dropout=0.3)
-    with pytest.raises(ZeroDivisionError), encoder.dropping(0.5):
-        assert {layer.attention_dropout for layer in encoder.layers} == {0.5}
+    with pytest.raises(ZeroDivisionError), encoder.with_dropout(0.5):
+        assert {module.probability for module in encoder.modules() if isinstance(module, SelfAttention)} == {0.5}
         raise ZeroDivisionError
-    assert {layer.attention_dropout for layer in encoder.layers} == {0.3}
+    assert {module.probability for module in encoder.modules() if isinstance(module, SelfAttention)} == {0.3}
     assert {module.probability for module in encoder.modules() if isinstance(module, Dropout)} == {0.1}
 
 
@@ -197,8 +202,8 @@ def test_a_layer_norms_the_sum_of_each_block_and_its_input() -> None:
     encoder, batch = encoder_of().eval(), pack([5, 9])
     layer, hidden = encoder.layers[0], torch.randn(14, 24)
     sequences = encoder.sequences(batch)
-    middle = layer.attention_norm(hidden + layer.attention(hidden, sequences))
-    fed = layer.output(layer.activation(layer.intermediate(middle)))
+    middle = layer.attention_norm(hidden + layer.attend(hidden, sequences))
+    fed = layer.output(F.gelu(layer.intermediate(middle)))
     assert torch.equal(layer(hidden, sequences), layer.norm(middle + fed))
 
 
@@ -211,7 +216,7 @@ def buckets_by_definition(distance: int) -> int:
 def test_relative_buckets_are_those_of_the_paper() -> None:
     distances = torch.arange(-511, 512)
     expected = torch.tensor([buckets_by_definition(distance) for distance in distances.tolist()])
-    assert torch.equal(_buckets(distances, 32), expected)
+    assert torch.equal(bucket_of(distances, 32), expected)
 
 
 def test_the_relative_bias_is_that_of_each_distance() -> None:

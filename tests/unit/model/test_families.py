@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from palbert.errors import EncoderError
-from palbert.model.encoder import Encoder, EncoderConfig
+from palbert.model.config import EncoderConfig
+from palbert.model.encoder import Encoder
 from palbert.model.families import FAMILIES, checkpoint_names, convert, export, plain_names, read_config
 
 SETTINGS = {

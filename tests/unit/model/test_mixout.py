@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import palbert
 from palbert.build import build_encoder
 from palbert.errors import RecipeError
-from palbert.model.mixout import MixoutLinear, mix_out
+from palbert.model.mixout import MixoutLinear
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Hook, Trainer
@@ -110,13 +110,12 @@ def test_every_linear_layer_of_an_encoder_has_it_and_nothing_else_changes(change
     assert encoder.state_dict().keys() == plain.state_dict().keys()
 
 
-def test_it_holds_the_parameters_of_the_layer_whose_place_it_takes() -> None:
-    plain = nn.Linear(3, 2).requires_grad_(False)
-    parent = nn.Sequential(nn.Sequential(plain), nn.Linear(2, 2, bias=False))
-    mix_out(parent, 0.5)
-    layer, other = parent[0][0], parent[1]  # type: ignore[index]
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_holds_the_parameters_of_the_layer_that_it_replaces(bias: bool) -> None:
+    plain = nn.Linear(3, 2, bias=bias).requires_grad_(False)
+    layer = MixoutLinear(plain, probability=0.5)
     assert layer.weight is plain.weight and layer.bias is plain.bias
-    assert other.bias is None and other(torch.ones(1, 2)).shape == (1, 2)
+    assert layer(torch.ones(1, 3)).shape == (1, 2)
     layer.weight.add_(1)
     assert not torch.equal(layer.weight, layer.pretrained)
 

@@ -13,7 +13,8 @@ from torch import nn
 
 from palbert.build import Machine, build_encoder, build_inference, build_model, load_set, settle
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.encoder import ACTIVATIONS, Encoder
+from palbert.model.activations import ACTIVATIONS
+from palbert.model.encoder import Encoder
 from palbert.model.packed import FUSED, PackedLinear, can_pack
 from palbert.recipe.load import make_recipe
 from palbert.registry import ADAPTERS

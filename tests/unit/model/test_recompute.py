@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from palbert.model.encoder import keep
+from palbert.model.recompute import keep_activations
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
@@ -96,7 +96,7 @@ def test_recomputing_keeps_a_small_share_of_the_tensors(start: Start) -> None:
 
 def test_an_evaluation_runs_each_layer_as_it_is(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     run = start({}, recompute=True)
-    monkeypatch.setattr("palbert.model.encoder.checkpoint", None)  # a call would fail
+    monkeypatch.setattr("palbert.model.recompute.checkpoint", None)  # a call would fail
     assert run.trainer.evaluate(run.model, epoch=0, step=0).tasks
 
 
@@ -105,7 +105,7 @@ def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_pat
     for recompute in (False, True):
         tiny_recipe["encoder"]["recompute"] = recompute
         run = Pretraining(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"), resume=False)
-        assert (run.model.encoder.through is keep) != recompute
+        assert (run.model.encoder.run_layer is keep_activations) != recompute
         found.append(train(run))
     (kept, weights), (again, same) = found
     assert kept == again

@@ -1,0 +1,36 @@
+"""Family: one row of the table of families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Names = tuple[str, ...]
+"""Where a parameter comes from: one checkpoint name, or several whose rows are concatenated."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which parts the encoders of one model type have, and how their checkpoints are written."""
+
+    prefix: str
+    """Precedes every encoder weight when the checkpoint has a head as well."""
+    settings: Mapping[str, str]
+    """Our configuration field → key in config.json."""
+    modules: Mapping[str, Names]
+    """Our module outside of the layers → the checkpoint's."""
+    layer: str
+    """Precedes the modules of layer `{}`."""
+    layer_modules: Mapping[str, Names]
+    """Our module inside of a layer → the checkpoint's."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration fields whose key config.json may leave out, where the default differs from EncoderConfig's."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration fields that config.json has no key for: block, positions, feed-forward, norm and the like."""
+    positions_after_padding: bool = False
+    """Whether positions are counted from the id of the padding token + 1."""
+    masked_head: Mapping[str, str] = field(default_factory=dict)
+    """Our parameter or module of the masked-word head → the checkpoint's."""
+    masked_activation: str | None = None
+    """The activation inside that head, where it is not the encoder's own."""

@@ -1,0 +1,71 @@
+"""Settings of checkpoints: from a config.json to an encoder's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from palbert.errors import EncoderError, did_you_mean
+from palbert.model.config import EncoderConfig
+from palbert.model.families.family import Family
+from palbert.model.families.table import FAMILIES
+
+REQUIRED = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
+"""Fields that config.json must have; the others have the same defaults everywhere."""
+
+
+def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> EncoderConfig:
+    """Turn a config.json into an encoder configuration.
+
+    Args:
+        values: The content of config.json.
+        pooler: Whether the weights have a pooler; config.json does not say.
+        where: The file, for errors.
+
+    Raises:
+        EncoderError: The model type or one of its settings is not supported.
+    """
+    family = family_of(values, where=where)
+    _refuse_unsupported(values, where=where)
+    offset = int(_get(values, "pad_token_id", 1)) + 1 if family.positions_after_padding else 0
+    fields: dict[str, Any] = dict(family.fixed)
+    for ours, theirs in family.settings.items():
+        if ours in REQUIRED:
+            fields[ours] = _require(values, theirs, where=where)
+        elif values.get(theirs) is not None:
+            fields[ours] = values[theirs]
+        elif ours in family.defaults:
+            fields[ours] = family.defaults[ours]
+    fields.setdefault("embedding_size", fields["hidden_size"])
+    return EncoderConfig(
+        family=values["model_type"],
+        max_length=_require(values, "max_position_embeddings", where=where) - offset,
+        position_offset=offset,
+        pooler=pooler and "pooler" in family.modules,
+        **fields,
+    )
+
+
+def family_of(values: Mapping[str, Any], *, where: str) -> Family:
+    """Return the family that a config.json names."""
+    name = _require(values, "model_type", where=where)
+    if name not in FAMILIES:
+        known = did_you_mean(str(name), FAMILIES)
+        raise EncoderError(f"{where}: unsupported model_type '{name}'.", hint=known)
+    return FAMILIES[name]
+
+
+def _refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
+    kind = _get(values, "position_embedding_type", "absolute")
+    if kind != "absolute":
+        raise EncoderError(f"{where}: expected position_embedding_type 'absolute', found '{kind}'.")
+
+
+def _get(values: Mapping[str, Any], key: str, default: Any) -> Any:
+    return default if values.get(key) is None else values[key]
+
+
+def _require(values: Mapping[str, Any], key: str, *, where: str) -> Any:
+    if values.get(key) is None:
+        raise EncoderError(f"{where}: no '{key}'.", hint="Is this the config.json of an encoder?")
+    return values[key]

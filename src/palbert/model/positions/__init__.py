@@ -1,0 +1,1 @@
+"""Positions: how an encoder knows where in its sequence a token stands."""

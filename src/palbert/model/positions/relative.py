@@ -1,0 +1,63 @@
+"""RelativeBias: learned biases of the attention scores by the distance from query to key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.model.attention import Sequences
+from palbert.model.lookup import Table, look_up_each
+from palbert.model.split import shares
+
+FAR = 128
+"""Relative positions from this distance on share the last bucket."""
+
+
+class RelativeBias(Table):
+    """A bias per bucket of distances and attention head, shared by all layers (arXiv:1910.10683, section 2.1).
+
+    Args:
+        buckets: Number of buckets, half for each direction.
+        heads: Attention heads of a layer.
+    """
+
+    def add_to(self, sequences: Sequences, batch: PackedBatch) -> Sequences:
+        """Return the sequences of a batch with the bias of each distance."""
+        length, table, present = batch.max_length, self.weight, shares()
+        distances = torch.arange(1 - length, length, device=table.device)
+        buckets = bucket_of(distances, self.num_embeddings)
+        if present is None or not table.requires_grad:
+            return replace(sequences, bias=_by_head(F.embedding(buckets, table)))
+        return replace(sequences, stretches=self._by_part(sequences, batch, look_up_each(table, buckets, present)))
+
+    @staticmethod
+    def _by_part(whole: Sequences, batch: PackedBatch, found: Sequence[Tensor]) -> list[Sequences]:
+        """Give each part of a batch a bias of its own, so that its gradient is that of the part's task."""
+        return [
+            replace(Sequences.of(batch, parts=[part]), bias=_by_head(bias), seeds=whole.seeds)
+            for part, bias in zip(batch.parts.values(), found, strict=True)
+        ]
+
+
+def bucket_of(distances: Tensor, buckets: int) -> Tensor:
+    """Map distances from query to key to buckets: half for each direction; far ones share a bucket, by logarithm.
+
+    As in MPNet (arXiv:2004.09297).
+    """
+    half = buckets // 2
+    near = half // 2
+    distance = distances.abs()
+    far = (distance.clamp(min=1).float() / near).log() / math.log(FAR / near) * (half - near)
+    bucket = torch.where(distance < near, distance, (near + far.long()).clamp(max=half - 1))
+    return bucket + half * (distances > 0)
+
+
+def _by_head(found: Tensor) -> Tensor:
+    """Turn the rows of all distances, (distances, heads), into a bias, (heads, distances)."""
+    return found.t().contiguous()
