@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from palbert.errors import PalbertError, StoppedError
     from palbert.recipe.load import load_recipe, make_recipe
     from palbert.reproduction.reproduce import reproduce
-    from palbert.reproduction.results import results
+    from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
     from palbert.verbs.compare import compare
     from palbert.verbs.dry_run import dry_run
@@ -57,7 +57,7 @@ _HOMES = {
     "make_recipe": "recipe.load",
     "pretrain": "verbs.pretrain",
     "reproduce": "reproduction.reproduce",
-    "results": "reproduction.results",
+    "results": "reproduction.results_page",
     "submit": "reproduction.submit",
     "train": "verbs.train",
 }

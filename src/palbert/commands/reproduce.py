@@ -96,6 +96,6 @@ def results(
 
     Example:  palbert results runs/reproduce --out results.md
     """
-    from palbert.reproduction.results import results as write_results
+    from palbert.reproduction.results_page import results as write_results
 
     typer.echo(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")

@@ -1,8 +1,9 @@
-"""Claims: what reports say, as differences between rows of tables that can be computed."""
+"""Claims: statements of reports as differences between rows that can be computed, and the plots of the results page."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -17,31 +18,31 @@ ROW = r"^[^:]+/[^:]+:[^:]+$"
 
 
 class Claim(Value):
-    """A row's score minus that of each of some others lies in a range."""
+    """The score of a row minus the score of each of some others lies in a range."""
 
     text: str = Field(min_length=1)
     """The claim, as a sentence."""
     report: str = ""
-    """Whose it is, and where it stands."""
+    """Who claims it, and where."""
     row: str = Field(pattern=ROW)
     """`table:row`, such as `li/table4:mean`."""
     than: tuple[str, ...] = Field(min_length=1)
-    """The rows it is compared with, each by itself."""
+    """The rows it is compared with, one by one."""
     metric: str = "overall"
-    """`overall`, a task, or another metric of one: `quora.f1`."""
+    """`overall`, a task, or another metric of a task: `quora.f1`."""
     least: float = -math.inf
-    """The smallest difference with which the claim holds."""
+    """The smallest difference for which the claim holds."""
     most: float = math.inf
-    """The largest one."""
+    """The largest difference for which the claim holds."""
     remark: str = ""
-    """What a reader should know beside the figures."""
+    """What a reader should know in addition to the numbers."""
 
 
 class Curves(Value):
-    """Training losses of some rows, a plot for each task."""
+    """Training losses of several rows, one plot per task."""
 
     text: str = Field(min_length=1)
-    """What they show."""
+    """What the plots show."""
     tasks: tuple[str, ...] = Field(min_length=1)
     """The tasks, or sets such as `sst+cfimdb`."""
     rows: tuple[str, ...] = Field(min_length=1)
@@ -49,54 +50,54 @@ class Curves(Value):
 
 
 class Scores(Value):
-    """Scores of some rows side by side, every seed of each: a panel for each metric."""
+    """Scores of every seed of several rows, one panel per metric."""
 
     text: str = Field(min_length=1)
-    """What they show."""
+    """What the plot shows."""
     metrics: tuple[str, ...] = Field(min_length=1)
-    """`overall`, tasks, or other metrics of theirs: `quora.f1`."""
+    """`overall`, tasks, or other metrics of tasks: `quora.f1`."""
     rows: tuple[str, ...] = Field(min_length=1)
     """The rows, as `table:row`."""
 
 
 class Answers(Value):
-    """What a row answers: confusion matrices, labels given and predicted, numbers and their residuals."""
+    """Predictions of one row: confusion matrices, labels given and predicted, numbers and their residuals."""
 
     text: str = Field(min_length=1)
-    """Whose answers they are."""
+    """What the plots show."""
     row: str = Field(pattern=ROW)
     """The row, as `table:row`."""
 
 
 class Labels(Value):
-    """How the labels of a task are spread in each of its training sets, and in dev."""
+    """The label distribution of a task in each of its training sets, and in dev."""
 
     text: str = Field(min_length=1)
-    """What they show."""
+    """What the plot shows."""
     row: str = Field(pattern=ROW)
-    """The row whose sets they are, as `table:row`."""
+    """The row whose sets are shown, as `table:row`."""
     task: str
-    """The task, of classes."""
+    """A task with classes."""
 
 
 class Transfer(Value):
-    """Each task alone beside all tasks together: what sharing an encoder gains or costs."""
+    """Each task alone compared with all tasks together: what sharing an encoder gains or costs."""
 
     text: str = Field(min_length=1)
     """What is compared."""
     shared: str = Field(pattern=ROW)
     """The row with all tasks, as `table:row`."""
     alone: dict[str, str] = Field(min_length=1)
-    """The row of each task by itself."""
+    """The row that trains each task alone."""
     remark: str = ""
-    """What a reader should know beside the figures."""
+    """What a reader should know in addition to the numbers."""
 
 
 class Claims(Value):
     """The content of a file of claims."""
 
     intro: str = ""
-    """What stands above all tables, as Markdown."""
+    """The introduction of the results page, as Markdown."""
     claims: dict[str, Claim]
     """The claims by name, in order."""
     curves: dict[str, Curves] = Field(default_factory=dict)
@@ -106,15 +107,15 @@ class Claims(Value):
     labels: dict[str, Labels] = Field(default_factory=dict)
     """Plots of labels, by the name of their files."""
     answers: dict[str, Answers] = Field(default_factory=dict)
-    """Plots of answers, by the name of their files."""
+    """Plots of predictions, by the name of their files."""
     transfer: dict[str, Transfer] = Field(default_factory=dict)
-    """Comparisons of shared encoders with those of one task."""
+    """Comparisons of shared encoders with single-task ones."""
     data: dict[str, str] = Field(default_factory=dict)
-    """What is in a data folder, by the name of the folder."""
+    """Descriptions of data folders, by the name of the folder."""
 
     @property
     def rows(self) -> dict[str, tuple[str, ...]]:
-        """All rows that are named, by place."""
+        """All rows that the file names, by the place that names them."""
         return {
             **{f"claims.{name}": (claim.row, *claim.than) for name, claim in self.claims.items()},
             **{f"curves.{name}": curves.rows for name, curves in self.curves.items()},
@@ -126,30 +127,36 @@ class Claims(Value):
 
 
 def find_claims() -> Path | None:
-    """Return the file of claims in ./recipes, or that which comes with palbert."""
+    """Return the file of claims in ./recipes, or the one that comes with palbert."""
     return next((folder / "claims.toml" for folder in FOLDERS if (folder / "claims.toml").is_file()), None)
 
 
 def load_claims(path: Path) -> Claims:
-    """Read claims, and see that the rows they name are there."""
+    """Read a file of claims; refuse rows that do not exist and ranges that say nothing, all together."""
     try:
         loaded = Claims.model_validate(read_toml(path))
     except ValidationError as error:
         raise RecipeError(explain(error, str(path), Claims)) from None
-    for place, rows in loaded.rows.items():
-        for row in rows:
-            table, _, own = row.partition(":")
-            file = path.parent / f"{table}.toml"
-            if not file.is_file():
-                raise RecipeError(f"{path}: {place}: no table '{table}': there is no {file}.")
-            known = load_table(file).spec.rows
-            if own not in known:
-                raise RecipeError(f"{path}: {place}: no row '{own}' in {table}.", hint=did_you_mean(own, known))
-    for name, claim in loaded.claims.items():
-        if claim.least == -math.inf and claim.most == math.inf:
-            raise RecipeError(f"{path}: claims.{name}: every difference fits. Set least, most or both.")
-        if claim.least > claim.most:
-            raise RecipeError(
-                f"{path}: claims.{name}: no difference fits: least is {claim.least:g}, most {claim.most:g}."
-            )
+    problems = [*_missing_rows(loaded, path.parent), *_useless_ranges(loaded)]
+    if problems:
+        raise RecipeError("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     return loaded
+
+
+def _missing_rows(claims: Claims, folder: Path) -> Iterator[str]:
+    for place, rows in claims.rows.items():
+        for name in rows:
+            table, _, row = name.partition(":")
+            file = folder / f"{table}.toml"
+            if not file.is_file():
+                yield f"{place}: no table '{table}': there is no {file}."
+            elif row not in (known := load_table(file).spec.rows):
+                yield f"{place}: no row '{row}' in {table}. {did_you_mean(row, known)}"
+
+
+def _useless_ranges(claims: Claims) -> Iterator[str]:
+    for name, claim in claims.claims.items():
+        if claim.least == -math.inf and claim.most == math.inf:
+            yield f"claims.{name}: every difference fits. Set least, most or both."
+        if claim.least > claim.most:
+            yield f"claims.{name}: no difference fits: least is {claim.least:g}, most is {claim.most:g}."

@@ -1,4 +1,4 @@
-"""Fingerprint: what a run is made of, wherever its files lie."""
+"""Fingerprints: a hash of everything that a run is made from, wherever its files are."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder, weight_files, weights_sha256
 from palbert.recipe.schema import Recipe
-from palbert.reproduction.table import Result
+from palbert.reproduction.row_results import RowResult
 from palbert.runtime.files import sha256
 
 NOT_TRAINED_ON = {"seed", "run", "description", "provenance", "data"}
-"""Parts of a recipe that do not change what is trained, or are in others; the seed is told apart by itself."""
+"""Parts of a recipe that do not change training, or that other parts cover; results keep the seed separately."""
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Hash every setting that changes what is trained, but the seed: runs that share it are one run.
+    """Hash every setting that changes training, except the seed; runs with equal fingerprint and seed are one run.
 
-    Files, encoders and teachers count by their content: results stay valid where a folder was moved, and do not where
-    a file was changed. A setting that is as it would be anyway does not count, so that settings to come change nothing.
+    Files, encoders and teachers count by content: results stay valid if a folder is moved, but not if a file changes.
+    Settings at their default do not count, so that future settings do not invalidate old results.
     """
     settings = recipe.model_dump(mode="json", exclude=NOT_TRAINED_ON, exclude_defaults=True)
     taught_by = teachers_sha256(recipe)
     for task in settings["tasks"].values():
         task["teachers"] = [taught_by[run] for run in task.pop("teachers", ())]
         if not any(kind.startswith("test") for kind in task.get("drop_overlap", ())):
-            task.pop("test", None)  # nothing is trained or chosen on it
+            task.pop("test", None)  # neither training nor model selection uses it
         for part in (task, *task.get("extra", {}).values()):
             for source in (source for split in ("train", "dev", "test") for source in part.get(split, ())):
-                source["path"] = [_hashed(file) for file in resolve_files(source["path"])]
+                source["path"] = [_sha256(file) for file in resolve_files(source["path"])]
     if recipe.pretraining:
-        settings["pretraining"]["text"] = [_hashed(Path(path)) for path in recipe.pretraining.text]
-    settings["encoder"] = {**settings.get("encoder", {}), "name": _encoder(resolve_encoder(recipe.encoder.name))}
-    settings["order"] = list(recipe.sets)  # in which heads draw their first weights, and some samplers go
+        settings["pretraining"]["text"] = [_sha256(Path(path)) for path in recipe.pretraining.text]
+    settings["encoder"] = {**settings.get("encoder", {}), "name": _encoder_hashes(resolve_encoder(recipe.encoder.name))}
+    settings["order"] = list(recipe.sets)  # of the initial weights of heads, and of some samplers
     settings["precision"] = recipe.run.precision
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def difference(recipe: Recipe, result: Result) -> str:
-    """Say what a result was made with that is not a recipe's own: another encoder, other files, or other settings."""
+def describe_difference(recipe: Recipe, result: RowResult) -> str:
+    """Say what a result was made with that differs from a recipe: another encoder, other files, or other settings."""
     if result["encoder"]["sha256"] != weights_sha256(resolve_encoder(recipe.encoder.name)):
         return f"another encoder, {result['encoder']['name']}"
     sources = [source for task in recipe.sets.values() for source in (*task.train, *task.dev)]
-    present = {_hashed(file) for source in sources for file in resolve_files(source.path)}
-    changed = [name for name, former in result["data"]["files"].items() if former not in present]
-    return f"another content of {', '.join(changed)}" if changed else "other settings"
+    present = {_sha256(file) for source in sources for file in resolve_files(source.path)}
+    changed = [name for name, known in result["data"]["files"].items() if known not in present]
+    return f"different content of {', '.join(changed)}" if changed else "other settings"
 
 
-def _encoder(folder: Path) -> list[str]:
-    """Hash weights, configuration and tokenizer, whatever files hold them."""
+def _encoder_hashes(folder: Path) -> list[str]:
+    """Hash weights, configuration and tokenizer, whichever files hold them."""
     others = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".txt")]
-    tokenizer = _tokenizer_as_it_is(folder, _states(others))
-    return [_hashed(*weight_files(folder)), _hashed(folder / "config.json"), tokenizer]
+    tokenizer = _tokenizer_sha256(folder, _file_states(others))
+    return [_sha256(*weight_files(folder)), _sha256(folder / "config.json"), tokenizer]
 
 
-def _hashed(*paths: Path) -> str:
-    return _hashed_as_they_are(paths, _states(paths))
+def _sha256(*paths: Path) -> str:
+    return _cached_sha256(paths, _file_states(paths))
 
 
-def _states(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
-    """Return what tells whether files are as they were; tables ask for the same ones again and again."""
+def _file_states(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
+    """Return a cache key that changes with the files; a table hashes the same files again and again."""
     return tuple((state.st_mtime_ns, state.st_size) for state in (path.stat() for path in paths))
 
 
 @cache
-def _tokenizer_as_it_is(folder: Path, states: tuple[tuple[int, int], ...]) -> str:
+def _tokenizer_sha256(folder: Path, states: tuple[tuple[int, int], ...]) -> str:
     return TextTokenizer.from_folder(folder).sha256
 
 
 @cache
-def _hashed_as_they_are(paths: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> str:
+def _cached_sha256(paths: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> str:
     return sha256(*paths)

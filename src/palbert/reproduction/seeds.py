@@ -1,4 +1,4 @@
-"""Seeds: mean and spread of runs that differ in their seed alone, and the difference between two sets of them."""
+"""Statistics over seeds: the mean and spread of a row's runs, and the difference between two rows."""
 
 from __future__ import annotations
 
@@ -19,48 +19,58 @@ T_975 = (
 
 @dataclass(frozen=True)
 class Spread:
-    """What several seeds gave."""
+    """The scores of several seeds."""
 
     mean: float
     deviation: float | None
     """Standard deviation over seeds; None for one seed."""
     values: tuple[float, ...]
 
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}" + (f" ± {self.deviation:.3f}" if self.deviation is not None else "")
+
 
 @dataclass(frozen=True)
-class Gap:
-    """A mean minus another, with its 95 % interval."""
+class MeanDifference:
+    """The mean of one row minus the mean of another, with its 95 % interval."""
 
-    difference: float
+    value: float
     low: float | None
-    """None where nothing is known of the spread: one seed, or all of them with the very same score."""
+    """None if the spread is unknown: one seed, or identical scores for all seeds."""
     high: float | None
 
     def excludes(self, value: float) -> bool:
-        """Whether a value lies outside of the interval; never where there is none."""
+        """Whether a value lies outside the interval; False if there is no interval."""
         return self.low is not None and self.high is not None and not self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        interval = f" ({self.low:+.3f} … {self.high:+.3f})" if self.low is not None else ""
+        return f"{self.value:+.3f}{interval}"
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return mean and standard deviation over seeds."""
+    """Return the mean and standard deviation over seeds."""
     return Spread(fmean(values), stdev(values) if len(values) > 1 else None, tuple(values))
 
 
-def _student(freedom: float) -> float:
-    """Return t for any freedom: along lines in 1 / freedom, which lie a little above it; no interval is too narrow."""
-    inverse = 1 / np.arange(len(T_975), 0, -1)
-    return float(np.interp(1 / freedom, inverse, T_975[::-1]))
+def mean_difference(first: Sequence[float], second: Sequence[float]) -> MeanDifference:
+    """Return the difference of the means with Welch's interval.
 
-
-def gap(first: Sequence[float], second: Sequence[float]) -> Gap:
-    """Return the difference of the means with Welch's interval: two runs of one seed have nothing else in common."""
+    The samples are treated as independent: runs of different rows share nothing but the number of their seed.
+    """
     difference = fmean(first) - fmean(second)
     if min(len(first), len(second)) < 2:
-        return Gap(difference, None, None)
+        return MeanDifference(difference, None, None)
     parts = [(variance(values) / len(values), len(values) - 1) for values in (first, second)]
-    squared = sum(part for part, _ in parts)
-    if squared == 0:  # a few equal scores are no proof that all would be equal
-        return Gap(difference, None, None)
-    freedom = squared**2 / sum(part**2 / own for part, own in parts)
-    half = _student(freedom) * math.sqrt(squared)
-    return Gap(difference, difference - half, difference + half)
+    squared_error = sum(part for part, _ in parts)
+    if squared_error == 0:  # a few identical scores do not prove that all seeds would agree
+        return MeanDifference(difference, None, None)
+    freedom = squared_error**2 / sum(part**2 / own for part, own in parts)
+    half = _student_t(freedom) * math.sqrt(squared_error)
+    return MeanDifference(difference, difference - half, difference + half)
+
+
+def _student_t(freedom: float) -> float:
+    """Interpolate t linearly in 1 / freedom; the line lies slightly above t, so no interval is too narrow."""
+    inverse = 1 / np.arange(len(T_975), 0, -1)
+    return float(np.interp(1 / freedom, inverse, T_975[::-1]))

@@ -1,15 +1,26 @@
-"""Train on dev too: a recipe for the last run, when everything has been chosen."""
+"""Training on dev: a final run on train and dev together, once everything has been chosen."""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
+from palbert.errors import CheckpointError, RecipeError, RunFolderError, StoppedError
+from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Phase
+from palbert.reporting.wording import plural
+from palbert.runtime.run_folder import RunFolder
+from palbert.training.checkpoint import read_description
+from palbert.verbs.train import train
+
+log = logging.getLogger(__name__)
 
 
 def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
-    """Return a recipe that trains on train and dev together for so many epochs, over all phases.
+    """Return a recipe that trains on train and dev together for a number of epochs, counted over all phases.
 
-    Its dev rows stay what they are, so the scores of such a run are of rows that it has learnt.
+    Its dev rows stay the same, so the scores of such a run are on rows that it was trained on.
     """
     tasks = {
         name: task.model_copy(
@@ -21,10 +32,10 @@ def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
         for name, task in recipe.tasks.items()
     }
     length = f"{epochs} epoch{'s' * (epochs > 1)}"
-    told = f"Trained on train and dev together for {length}: scores on dev are of rows it has learnt."
-    changes = {"tasks": tasks, "description": f"{recipe.description} {told}".strip()}
+    added = f"Trained on train and dev together for {length}: scores on dev are on rows it was trained on."
+    changes = {"tasks": tasks, "description": f"{recipe.description} {added}".strip()}
     if recipe.phases:
-        return recipe.model_copy(update={**changes, "phases": _first(recipe.phases, epochs)})
+        return recipe.model_copy(update={**changes, "phases": _first_epochs(recipe.phases, epochs)})
     return recipe.model_copy(update={**changes, "training": recipe.training.model_copy(update={"epochs": epochs})})
 
 
@@ -33,8 +44,8 @@ def has_dev(recipe: Recipe) -> bool:
     return all(source in task.train for task in recipe.tasks.values() for source in task.dev)
 
 
-def _first(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
-    """Keep the first epochs of a run in phases."""
+def _first_epochs(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
+    """Keep the first epochs of a run with phases."""
     kept = []
     for phase in phases:
         own = min(phase.training.epochs, epochs)
@@ -42,3 +53,52 @@ def _first(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
             kept.append(phase.model_copy(update={"training": phase.training.model_copy(update={"epochs": own})}))
         epochs -= own
     return tuple(kept)
+
+
+def folder_with_dev(folder: RunFolder) -> RunFolder:
+    """Return the run folder `RUN-with-dev` next to a run."""
+    path = folder.path if folder.path.name else folder.path.resolve()  # "." has no name
+    return RunFolder(path.with_name(f"{path.name}-with-dev"))
+
+
+def is_finished(folder: RunFolder) -> bool:
+    """Whether a run has done all of its epochs; an interrupted one may have a report as well."""
+    if not folder.recipe.is_file() or not folder.has_begun:
+        return False
+    epochs = sum(stage.training.epochs for stage in load_recipe(folder.recipe, check_files=False).stages)
+    return bool(read_description(folder.checkpoints / "last")["scores"].get("epoch") == epochs)
+
+
+def train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None, *, force: bool) -> Path:
+    """Train a run's recipe again on train and dev, or continue doing so.
+
+    No rows are left to choose the number of epochs on, so that of the checkpoint is taken.
+    """
+    if is_finished(target) and not force:
+        raise RunFolderError(
+            f"{target.path}: has been trained on train and dev already.",
+            hint=f"Predict with it: palbert submit {target.path}; or train it again with --force.",
+        )
+    chosen = folder.checkpoint(checkpoint)
+    epoch = read_description(chosen).get("scores", {}).get("epoch")
+    if not epoch or not folder.recipe.is_file():
+        raise CheckpointError(
+            f"{chosen}: neither its number of epochs nor its recipe is known.",
+            hint="Give the folder of a run that has finished an epoch.",
+        )
+    recipe = load_recipe(folder.recipe)
+    if has_dev(recipe):
+        raise RecipeError(f"{folder.path}: has been trained on dev already.", hint="Leave --with-dev out.")
+    resume = target.recipe.is_file() and not force
+    log.info(
+        "%s on train and dev together, in %s: %s, as many as %s took; no dev rows are left to choose a checkpoint on, "
+        "so the last one is used, and its scores on dev are on rows it was trained on",
+        "continuing to train" if resume else "training",
+        target.path,
+        plural(epoch, "epoch"),
+        chosen.name,
+    )
+    try:
+        return train(with_dev(recipe, epochs=epoch), out=target.path, resume=resume, force=force)
+    except StoppedError as stop:
+        raise StoppedError(stop.folder, verb="submit") from None

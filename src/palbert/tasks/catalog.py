@@ -1,4 +1,4 @@
-"""The tasks palbert knows by name, as a table: a recipe only has to say where their files are."""
+"""The catalog: settings of the tasks that palbert knows by name, so that a recipe only has to name their files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CATALOG: dict[str, dict[str, Any]] = {
         "text": "sentence",
         "label": "sentiment",
     },
-    # Quora question pairs: do both ask the same? The course's dev file holds two rows cut short.
+    # Quora question pairs: are they duplicates? Two rows of the course's dev file are truncated.
     "quora": {
         "kind": "pair",
         "target": "binary",
@@ -42,7 +42,7 @@ CATALOG: dict[str, dict[str, Any]] = {
         "batch_size": 8,
         "max_length": 512,
     },
-    # Stanford NLI as paraphrase data: entailment is yes, contradiction no, neutral left out.
+    # Stanford NLI as paraphrase data: entailment is yes, contradiction is no, neutral rows are dropped.
     "snli": {
         "kind": "pair",
         "target": "binary",
@@ -54,12 +54,12 @@ CATALOG: dict[str, dict[str, Any]] = {
 }
 
 EXTRA_SETS: dict[str, dict[str, Any]] = {
-    # Long reviews of two grades: 0 and 4 of five.
+    # Long reviews with two grades, which become 0 and 4 of five.
     "cfimdb": {"text": "sentence", "label": "sentiment", "labels": "x4", "batch_size": 8, "max_length": 512},
-    # Hundreds of thousands of pairs of another kind: a tenth as often as their number says.
+    # Hundreds of thousands of pairs of another kind: drawn a tenth as often as their number suggests.
     "snli": {**{key: CATALOG["snli"][key] for key in ("text", "label", "labels")}, "factor": 0.1},
 }
-"""What a set of the catalog brings along when it joins another task: `[tasks.quora.extra.snli]`."""
+"""Settings of a known set when it is an extra set of another task: `[tasks.quora.extra.snli]`."""
 
 COURSE_FILES: dict[str, dict[str, str]] = {
     "sst": {
@@ -76,14 +76,7 @@ COURSE_FILES: dict[str, dict[str, str]] = {
     },
     "snli": {"train": "snli-train.tsv", "dev": "snli-dev.tsv", "test": "snli-test.tsv"},
 }
-
-COURSE_ANSWERS: dict[str, dict[str, str]] = {
-    "sst": {"file": "sst-{split}-output.csv", "column": "Predicted_Sentiment", "number": "d"},
-    "quora": {"file": "para-{split}-output.csv", "column": "Predicted_Is_Paraphrase", "number": ".1f"},
-    "sts": {"file": "sts-{split}-output.csv", "column": "Predicted_Similiary", "number": ".6f"},
-    "cfimdb": {"file": "full-model-cfimdb-{split}-out.csv", "column": "Predicted_Sentiment", "number": "d"},
-}
-"""Prediction files of the course, with its own spelling of the columns."""
+"""Files that are looked for in a data folder, named as in the CS224N default final project."""
 
 HUB_SOURCES: dict[str, dict[str, Any]] = {
     "sst": {
@@ -118,4 +111,4 @@ SAMPLES = ("sst", "quora", "sts")
 """Tasks with sample rows inside the package."""
 
 SEEN_BY_ENCODERS: dict[str, tuple[str, ...]] = {"quora": ("minilm", "mpnet-base", "bge-")}
-"""Parts of the names of encoders that met a task's data in their own training."""
+"""Parts of the names of encoders that were trained on a task's data themselves."""

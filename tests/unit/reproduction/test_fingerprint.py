@@ -1,4 +1,4 @@
-"""Fingerprints: what is trained decides, not where it lies or how it is called."""
+"""Fingerprints: what is trained counts, not where its files are or what they are called."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from palbert.model.pretrained import weights_sha256
 from palbert.recipe.load import make_recipe
-from palbert.reproduction.fingerprint import fingerprint
+from palbert.reproduction.fingerprint import describe_difference, fingerprint
+from palbert.runtime.files import sha256
 
 ROWS = "sentence\tsentiment\nA fine film .\t3\nA dull film .\t1\n"
 
@@ -40,13 +42,13 @@ def test_moved_files_and_encoders_are_the_same(values: dict[str, Any], tmp_path:
     assert of(values, **moved, encoder={"name": str(encoder)}) == of(values)
 
 
-def test_seed_place_and_defaults_that_are_written_out_change_nothing(values: dict[str, Any]) -> None:
+def test_seed_device_and_explicit_defaults_change_nothing(values: dict[str, Any]) -> None:
     written = {**values["training"], "accumulation": 1, "sampler": "annealed"}
     run = {**values["run"], "capture": "off", "precision": "auto"}
     assert of(values, seed=7, run=run, description="Other words.", training=written) == of(values)
 
 
-def test_an_option_called_path_is_no_data_file(values: dict[str, Any]) -> None:
+def test_an_option_called_path_is_not_a_data_file(values: dict[str, Any]) -> None:
     sampler = {"name": "own:Sampler", "path": "nowhere.json"}
     assert of(values, training={**values["training"], "sampler": sampler}) != of(values)
 
@@ -68,13 +70,13 @@ def test_a_setting_that_changes_training_changes_it(values: dict[str, Any], chan
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_file_that_was_changed_changes_it(values: dict[str, Any], tmp_path: Path, split: str) -> None:
+def test_a_changed_file_changes_it(values: dict[str, Any], tmp_path: Path, split: str) -> None:
     before = of(values)
     (tmp_path / "here" / f"{split}.tsv").write_text(ROWS + "A film .\t2\n", "utf-8")
     assert of(values) != before
 
 
-def test_the_test_file_counts_where_its_rows_are_left_out(values: dict[str, Any], tmp_path: Path) -> None:
+def test_the_test_file_counts_if_its_rows_are_dropped_from_training(values: dict[str, Any], tmp_path: Path) -> None:
     without = {"tasks": {"sst": {**values["tasks"]["sst"], "drop_overlap": ["test"]}}}
     before, before_without = of(values), of(values, **without)
     (tmp_path / "here" / "test.tsv").write_text(ROWS + "A film .\t2\n", "utf-8")
@@ -105,7 +107,7 @@ def test_the_order_of_tasks_changes_it(tiny_recipe: dict[str, Any]) -> None:
     assert of(tiny_recipe, tasks=turned) != of(tiny_recipe)
 
 
-def test_teachers_count_for_their_own_task_wherever_they_lie(
+def test_teachers_count_for_their_own_task_wherever_they_are(
     tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -123,3 +125,29 @@ def test_teachers_count_for_their_own_task_wherever_they_lie(
     different = [taught(), taught(sst=here), taught(quora=here), taught(sst=here, quora=here)]
     different += [taught(sst=here, quora=other), taught(sst=other, quora=here)]
     assert len(set(different)) == len(different)
+
+
+def test_the_fingerprint_of_an_unchanged_recipe_stays_the_same_in_later_versions(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept results are refused when the fingerprint of their recipe changes: new settings need a neutral default."""
+    monkeypatch.setattr("palbert.reproduction.fingerprint._encoder_hashes", lambda folder: ["weights", "config"])
+    full = {
+        "tasks": {**values["tasks"], "sts": {**files_of(Path(values["data"])), "text": "sentence", "kind": "single"}},
+        "adapters": {"name": "pal", "size": 12},
+        "objectives": [{"name": "smart", "weight": 0.02, "tasks": ["sst"]}, "rdrop"],
+        "training": {"epochs": 2, "sampler": "annealed", "gradients": "pcgrad"},
+        "optimizer": {"schedule": {"name": "stlr", "warmup": 0.2}},
+    }
+    assert of(values, **full) == "ef2ae7ab6e7cb78dd7ec8a7b6c02a545d0db9bfdc7c1757bdbc4b0f0f3dc296a"
+
+
+def test_the_difference_to_a_result_names_encoder_files_or_settings(values: dict[str, Any]) -> None:
+    recipe = make_recipe(values)
+    own = weights_sha256(Path(recipe.encoder.name))
+    files = {"train.tsv": sha256(Path(values["data"]) / "train.tsv")}
+    same = {"encoder": {"name": "tiny", "sha256": own}, "data": {"files": files}}
+    assert describe_difference(recipe, same) == "other settings"
+    changed = {**same, "data": {"files": {**files, "dev.tsv": "0"}}}
+    assert describe_difference(recipe, changed) == "different content of dev.tsv"
+    assert describe_difference(recipe, {**same, "encoder": {"name": "bge", "sha256": "0"}}) == "another encoder, bge"

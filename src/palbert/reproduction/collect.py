@@ -1,4 +1,4 @@
-"""The result of a row: what tables, claims and plots need of a finished run, as one JSON without paths or texts."""
+"""Collect the result of a finished run: what tables, claims and plots need, without paths or texts."""
 
 from __future__ import annotations
 
@@ -24,42 +24,31 @@ from palbert.training.hooks import read_records
 
 SPLITS: tuple[Split, ...] = ("train", "dev")
 CELLS = 50
-"""Steps between the least and the largest gold number that answers are counted in."""
+"""Number predictions are counted on a grid with this many steps between the smallest and the largest gold number."""
 POINTS = 200
-"""Points of a loss curve that are kept, at most."""
+"""The most points of a loss curve that are kept."""
+COPIED = (
+    *("overall", "formula", "tasks", "metrics", "seconds", "device", "precision", "rows"),
+    *("epoch", "step", "split"),
+)
+"""Parts of report.json that are kept as they are."""
 
 
-def row_result(run: Path) -> dict[str, Any]:
-    """Collect the result of a finished run."""
+def collect_result(run: Path) -> dict[str, Any]:
+    """Collect the result of a finished run from its folder and its recipe's data."""
     folder = RunFolder(run)
     recipe = load_recipe(folder.recipe, check_files=False)
     report = json.loads(folder.report("json").read_text("utf-8"))
     encoder = _short(recipe.encoder.name)
     provenance = recipe.provenance
-    assert provenance is not None  # a run writes it
-    taken = (
-        "overall",
-        "formula",
-        "tasks",
-        "metrics",
-        "seconds",
-        "device",
-        "precision",
-        "rows",
-        "epoch",
-        "step",
-        "split",
-    )
+    assert provenance is not None  # every run writes it
     return {
         "fingerprint": fingerprint(recipe),
         "seed": recipe.seed,
-        **{key: report[key] for key in taken},
+        **{key: report[key] for key in COPIED},
         "parameters": _parameters(recipe, report["parameters"]),
         "encoder": {"name": encoder, "sha256": provenance.encoder_sha256},
-        "data": {
-            "variant": _short(recipe.data or "files"),
-            "files": _named(provenance.data_sha256),
-        },
+        "data": {"variant": _short(recipe.data or "files"), "files": _without_folders(provenance.data_sha256)},
         "versions": provenance.versions,
         "notes": [note.replace(recipe.encoder.name, encoder) for note in report["notes"]],
         "losses": _losses(folder),
@@ -68,20 +57,20 @@ def row_result(run: Path) -> dict[str, Any]:
     }
 
 
-def _named(hashes: Mapping[str, str]) -> dict[str, str]:
-    """Name files by themselves, or where several have one name, by their folder too."""
+def _without_folders(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Key hashes by file name, with the folder's name in front where several files share a name."""
     names = Counter(Path(file).name for file in hashes)
     paths = {Path(file): sha256 for file, sha256 in hashes.items()}
     return {path.name if names[path.name] == 1 else f"{path.parent.name}/{path.name}": paths[path] for path in paths}
 
 
 def _short(name: str) -> str:
-    """Return the last part of a folder's path; names of other kinds stay."""
+    """Return the last part of an absolute path; other names stay as they are."""
     return Path(name).name if Path(name).is_absolute() else name
 
 
 def _parameters(recipe: Recipe, counted: dict[str, Any]) -> dict[str, int]:
-    """Return how many parameters there are, and how many of them are trained at all."""
+    """Count the parameters, and those that any phase trains."""
     further = sum(counted.get(name, 0) for name in ("shared_adapter", "relation"))
     total = counted["encoder"] + sum(counted["per_task"].values()) + further
     trains = any("encoder" in (stage.training.trains or ("encoder",)) for stage in recipe.stages)
@@ -90,7 +79,7 @@ def _parameters(recipe: Recipe, counted: dict[str, Any]) -> dict[str, int]:
 
 
 def _losses(folder: RunFolder) -> dict[str, list[list[float]]]:
-    """Return step and loss of every set, thinned evenly."""
+    """Return the loss curve of every set as (step, loss) points, thinned evenly."""
     curves: dict[str, list[list[float]]] = {}
     for record in read_records(folder.metrics):
         for name, loss in record["losses"].items() if record["kind"] == "train" else ():
@@ -113,7 +102,7 @@ def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
 
 
 def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    """Return the confusion matrix of every task with classes, and of the others how many rows fall into each cell."""
+    """Return a confusion matrix for every task with classes, and counts on a grid for every other task."""
     matrices, numbers = {}, {}
     for name, task in recipe.tasks.items():
         _, gold, predicted = read_predictions(folder.predictions / f"{name}-dev.csv", classes=task.classes)
@@ -126,7 +115,7 @@ def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
 
 
 def _cells(gold: Values, predicted: Values) -> dict[str, list[float]]:
-    """Count rows by gold and predicted numbers, both rounded to a grid: what rows have by themselves is not kept."""
+    """Count rows by gold and predicted number, both rounded to a grid; exact values are not kept."""
     width = float(np.ptp(gold)) / CELLS or 1.0
     places, counts = np.unique(np.rint(np.stack([gold, predicted]) / width), axis=1, return_counts=True)
     first, second = (places * width).round(3).tolist()

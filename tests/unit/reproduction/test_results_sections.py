@@ -1,4 +1,4 @@
-"""Results in words: verdicts on claims with their figures, and what sharing gains or costs."""
+"""Sections of the results page: verdicts on claims with their numbers, and what sharing gains or costs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from palbert.reproduction.claims import Claim, Transfer
-from palbert.reproduction.results_text import claims_text, overview_text, transfer_text
+from palbert.reproduction.results_sections import claims_section, overview_section, transfer_sections
 
 TRANSFER = Transfer(text="Sharing", shared="a/b:all", alone={"sst": "a/b:sst", "sts": "a/b:sts"}, remark="Beware.")
 
 
 def results(*scores: dict[str, float]) -> list[dict[str, Any]]:
-    """Make the results of a row, one a seed."""
+    """Make the results of a row, one per seed."""
     return [
         {
             "seed": seed,
@@ -25,7 +25,7 @@ def results(*scores: dict[str, float]) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_claim_is_told_with_difference_interval_seeds_and_what_was_reported() -> None:
+def test_a_claim_is_shown_with_difference_interval_seeds_and_reported_difference() -> None:
     claim = Claim(text="A beats B.", report="X", row="a/b:a", than=("a/b:b",), metric="sst", least=0.0, remark="So.")
     other = Claim(text="C beats B.", row="a/b:c", than=("a/b:b",), metric="sst", least=0.0)
     rows = {
@@ -33,14 +33,14 @@ def test_a_claim_is_told_with_difference_interval_seeds_and_what_was_reported() 
         "a/b:b": results({"sst": 0.50}, {"sst": 0.49}, {"sst": 0.51}),
     }
     reported = {"a/b:a": {"sst": 0.6}, "a/b:b": {"sst": 0.5}, "a/b:c": {}}
-    [text] = claims_text({"first": claim, "second": other}, rows, reported)
+    [text] = claims_section({"first": claim, "second": other}, rows, reported)
     assert "| A beats B. | X | +0.100 | +0.030 (+0.007 … +0.053) | **holds** |" in text and "C beats B. |" not in text
     assert (
-        "**A beats B.** It holds: sst of `a/b:a` is +0.030 (+0.007 … +0.053) against `a/b:b` "
-        "(3 seeds; reported +0.100, which lies outside). It would have to be at least +0. So." in text
+        "**A beats B.** It holds: sst of `a/b:a` is +0.030 (+0.007 … +0.053) compared with `a/b:b` "
+        "(3 seeds; reported +0.100, outside the interval). Required: at least +0. So." in text
     )
     assert "Not run with this encoder and data: C beats B." in text
-    assert claims_text({"second": other}, rows, reported) == []
+    assert claims_section({"second": other}, rows, reported) == []
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_sharing_gains_costs_or_makes_no_difference(scores: tuple[float, ...], w
         "a/b:all": results(*({"sst": value, "sts": 0.8} for value in scores)),
         "a/b:sst": results({"sst": 0.50}, {"sst": 0.51}, {"sst": 0.49}),
     }
-    [text] = transfer_text({"one": TRANSFER}, rows)
+    [text] = transfer_sections({"one": TRANSFER}, rows)
     [line] = [line for line in text.splitlines() if line.startswith("| sst |")]
     assert line.endswith(f"| {word} |") and "| sts |" not in text and "Beware." in text
     assert ("**Warning: sharing costs sst (" in text) == (word == "**loses**")
 
 
-def test_nothing_is_said_of_sharing_where_nothing_can_be_compared() -> None:
-    assert transfer_text({"one": TRANSFER}, {"a/b:all": results({"sst": 0.5, "sts": 0.8})}) == []
+def test_sharing_is_not_mentioned_if_nothing_can_be_compared() -> None:
+    assert transfer_sections({"one": TRANSFER}, {"a/b:all": results({"sst": 0.5, "sts": 0.8})}) == []
 
 
 def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
@@ -80,7 +80,7 @@ def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
         "a/d:scaled": [{**run(seed, "v", 0.9), "formula": "another"} for seed in (0, 1)],  # and by another formula
     }
     alone = {"a/b:sst": [{**run(0, "z", 0.9), "tasks": {"sst": {}}}]}  # one task has no overall
-    [text] = overview_text({"v1.5, data Mine": rows, "other": alone})
+    [text] = overview_section({"v1.5, data Mine": rows, "other": alone})
     assert "| [v1.5, data Mine](#v15-data-mine) | 5 | 0.750 ± 0.071 (2 seeds) | `a/b:one` |" in text
     assert "| [other](#other) | 1 | – | – |" in text
-    assert overview_text({}) == []
+    assert overview_section({}) == []

@@ -1,4 +1,4 @@
-"""Submissions: prediction files to hand in, in the form of the course and as plain CSV."""
+"""Submission files: predictions to hand in, in the course's form and as plain CSV."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from palbert.reproduction.course import PREDICTION_FILES, PredictionFile
 from palbert.runtime.files import CSVWriter, write_text
-from palbert.tasks.catalog import COURSE_ANSWERS
 from palbert.tasks.spec import Task
 
 
 @dataclass(frozen=True)
 class TaskAnswers:
-    """What a model says of the rows of one task."""
+    """The predictions for all rows of one task."""
 
     task: Task
     split: str
@@ -23,12 +23,11 @@ class TaskAnswers:
     """Class names, or numbers."""
 
     def files(self) -> dict[str, str]:
-        """Return the content of every file by its name."""
+        """Return the content of each file by its name."""
         suffix = "" if self.split == "test" else f"-{self.split}"
         files = {f"predictions/{self.task.name}{suffix}.csv": self._plain()}
-        if self.task.name in COURSE_ANSWERS:
-            form = COURSE_ANSWERS[self.task.name]
-            files[form["file"].format(split=self.split)] = self._course(form["column"], form["number"])
+        if course := PREDICTION_FILES.get(self.task.name):
+            files[course.name.format(split=self.split)] = self._in_course_form(course)
         return files
 
     def _plain(self) -> str:
@@ -39,12 +38,12 @@ class TaskAnswers:
             writer.writerow([row, answer if isinstance(answer, str) else f"{answer:.6g}"])
         return buffer.getvalue()
 
-    def _course(self, column: str, number: str) -> str:
-        """Write what the course's own code writes: a tab in the header, commas below, spaces around both."""
+    def _in_course_form(self, file: PredictionFile) -> str:
+        """Write exactly what the course's own code writes: a tab in the header, commas below, spaces around both."""
         index = {name: position for position, name in enumerate(self.task.classes)}
         values = [index[answer] if isinstance(answer, str) else answer for answer in self.answers]
-        rows = [f"{row} , {value:{number}} \n" for row, value in zip(self.ids, values, strict=True)]
-        return "".join([f"id \t {column} \n", *rows])
+        rows = [f"{row} , {value:{file.number}} \n" for row, value in zip(self.ids, values, strict=True)]
+        return "".join([f"id \t {file.column} \n", *rows])
 
 
 def write_submission(folder: Path, answers: Sequence[TaskAnswers]) -> dict[str, list[Path]]:

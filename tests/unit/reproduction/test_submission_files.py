@@ -1,0 +1,50 @@
+"""Submission files: the course's form to the letter, and plain CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from palbert.reproduction.submission_files import TaskAnswers, write_submission
+from palbert.tasks.catalog import CATALOG
+from palbert.tasks.spec import Task
+
+
+def answers(name: str, *values: str | float, split: str = "test") -> TaskAnswers:
+    return TaskAnswers(Task(name=name, **CATALOG[name]), split, [f"id{n}" for n in range(len(values))], values)
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "content"),
+    [
+        (answers("sst", "positive", "negative"), "sst-test-output.csv",
+         "id \t Predicted_Sentiment \nid0 , 4 \nid1 , 0 \n"),
+        (answers("quora", "duplicate", "different"), "para-test-output.csv",
+         "id \t Predicted_Is_Paraphrase \nid0 , 1.0 \nid1 , 0.0 \n"),
+        (answers("sts", 2.5, split="dev"), "sts-dev-output.csv", "id \t Predicted_Similiary \nid0 , 2.500000 \n"),
+        (answers("cfimdb", "positive"), "full-model-cfimdb-test-out.csv", "id \t Predicted_Sentiment \nid0 , 1 \n"),
+    ],
+    ids=["sst", "quora", "sts", "cfimdb"],
+)  # fmt: skip
+def test_the_course_files_are_what_the_courses_code_writes(given: TaskAnswers, file: str, content: str) -> None:
+    assert given.files()[file] == content
+
+
+def test_plain_files_name_classes_and_keep_any_id() -> None:
+    task = Task(name="own", kind="single", target="binary", text=("words",))
+    given = TaskAnswers(task, "dev", ['a "b", c', "2"], ["yes", "no"])
+    assert list(given.files()) == ["predictions/own-dev.csv"]  # the course has no such task
+    rows = list(csv.reader(io.StringIO(given.files()["predictions/own-dev.csv"])))
+    assert rows == [["id", "prediction"], ['a "b", c', "yes"], ["2", "no"]]
+
+
+def test_all_files_are_written_and_returned_by_task(tmp_path: Path) -> None:
+    written = write_submission(tmp_path, [answers("sst", "neutral"), answers("sts", 1.0)])
+    assert {task: [str(path.relative_to(tmp_path)) for path in paths] for task, paths in written.items()} == {
+        "sst": ["predictions/sst.csv", "sst-test-output.csv"],
+        "sts": ["predictions/sts.csv", "sts-test-output.csv"],
+    }
+    assert all(path.is_file() for paths in written.values() for path in paths)
