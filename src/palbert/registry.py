@@ -25,16 +25,24 @@ class Registry(Mapping[str, Any]):
         kind: What a part is called in messages, such as "sampler".
         group: The end of the entry point group, such as "samplers" for `palbert.samplers`.
         base: The class that all parts derive from, as "module:Class"; "" for plain functions.
+        other_base: Another class that a part may derive from instead.
         paths: Where the class of each name is, as "module:Class".
         extra: The optional dependencies of palbert that parts need, by name.
     """
 
     def __init__(
-        self, kind: str, *, group: str, base: str, paths: Mapping[str, str], extra: Mapping[str, str] | None = None
+        self,
+        kind: str,
+        *,
+        group: str,
+        base: str,
+        paths: Mapping[str, str],
+        other_base: str = "",
+        extra: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self.group = f"palbert.{group}"
-        self.base = base
+        self.bases = [path for path in (base, other_base) if path]
         self.paths = dict(paths)
         self.extra = dict(extra or {})
 
@@ -64,20 +72,16 @@ class Registry(Mapping[str, Any]):
             place: Where the recipe names it, for errors.
         """
         found = self[name] if name in self else _load(name, place)
-        base = _load(self.base) if self.base else None
-        if base is not None and not (isinstance(found, type) and issubclass(found, base)):
-            prefix = f"{place}: " if place else ""
+        prefix = f"{place}: " if place else ""
+        bases = tuple(_load(path) for path in self.bases)
+        if bases and not (isinstance(found, type) and issubclass(found, bases)):
             article = "an" if self.kind[0] in "aeiou" else "a"
-            raise RecipeError(
-                f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {self.base_name}."
-            )
+            names = " or ".join(path.replace(":", ".") for path in self.bases)
+            raise RecipeError(f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {names}.")
+        missing = sorted(getattr(found, "__abstractmethods__", ()))
+        if missing:
+            raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
         return found
-
-    @property
-    def base_name(self) -> str:
-        """The full name of the base class, as a user would import it."""
-        module, _, name = self.base.partition(":")
-        return f"{module}.{name}"
 
 
 def _load(path: str, place: str = "") -> Any:
@@ -169,6 +173,7 @@ GRADIENTS = Registry(
     "gradient method",
     group="gradients",
     base="palbert.gradients:GradientMethod",
+    other_base="palbert.gradients:Weighting",
     paths={
         "aligned-mtl": "palbert.gradients.aligned_mtl:AlignedMTL",
         "cagrad": "palbert.gradients.cagrad:CAGrad",

@@ -8,7 +8,9 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -218,19 +220,21 @@ def test_each_process_wants_a_cuda_device_of_its_own(monkeypatch: pytest.MonkeyP
 
 
 class Ownmade(GradientMethod):
-    """A gradient method that knows nothing of processes."""
+    """A gradient method that does not implement join."""
 
     def __init__(self, weights: dict[str, float]) -> None:
         pass
+
+    def backward(self, losses: Mapping[str, torch.Tensor]) -> None:
+        """Do nothing."""
 
 
 def test_a_gradient_method_that_cannot_add_up_over_processes_is_refused(
     tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("palbert.build.trainer.find", lambda table, name: Ownmade)
-    monkeypatch.setattr("palbert.build.named.find", lambda table, name: Ownmade if name == "own:made" else table[name])
+    monkeypatch.setitem(sys.modules, "own", SimpleNamespace(made=Ownmade))
     tiny_recipe["training"]["gradients"] = "own:made"
     recipe = make_recipe(tiny_recipe)
     make_gradients(recipe, parameters=[], ranks=Ranks())
-    with pytest.raises(RecipeError, match="'own:made' cannot add up the gradients of 2 processes"):
+    with pytest.raises(RecipeError, match="'own:made' cannot sum the gradients of 2 processes"):
         make_gradients(recipe, parameters=[], ranks=Processes(0, 2))

@@ -61,6 +61,20 @@ def test_the_guides_own_head_and_term_are_trained(tiny_recipe: dict[str, Any], t
     assert losses[1]["sts"] > losses[0]["sts"] and losses[1]["sst"] == losses[0]["sst"]
 
 
+def test_the_guides_own_weighting_is_trained(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    tiny_recipe["tasks"] = {"sts": {}, "sst": {}}
+    tiny_recipe["training"] |= {"epochs": 1, "steps_per_epoch": 4, "log_every": 4, "sampler": "mixed", "clip": 1e9}
+    tiny_recipe["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0}
+    losses = []
+    for power in (0.0, 2.0):
+        gradients = {"name": "my_weightings:EqualLengths", "power": power}
+        tiny_recipe["training"]["gradients"] = gradients
+        run = palbert.train(palbert.make_recipe(tiny_recipe), out=tmp_path / f"run{power}")
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+        losses.append(next(line["losses"] for line in lines if line["kind"] == "train"))
+    assert losses[0] != losses[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -3,11 +3,12 @@
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
 from palbert.build.data import count_overlap, load_datasets, load_set
+from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine, build_inference, settle
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
 from palbert.build.teachers import teach, teachers_sha256
-from palbert.build.trainer import build_trainer, evaluate_now, make_gradients, make_objectives, make_sampler
+from palbert.build.trainer import build_trainer, evaluate_now, make_objectives, make_sampler
 
 __all__ = [
     "Machine",

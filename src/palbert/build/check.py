@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import torch
 
+from palbert.build.gradients import make_gradients
 from palbert.build.model import check_head, check_tasks, place_of
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
-from palbert.build.trainer import make_average, make_gradients, make_objectives, make_sampler, takes_factors
+from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
 from palbert.metrics import find_metric, formula_text
 from palbert.objectives import Term
@@ -64,7 +65,7 @@ def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
     if recipe.pretraining:
         make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     _check_triplets(recipe, make_objectives(recipe).terms)
-    make_gradients(recipe, parameters=[], ranks=ranks)
+    make_gradients(recipe, ranks=ranks)
     make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
 
 

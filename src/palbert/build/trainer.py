@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import function_of, make
-from palbert.build.splitting import split_gradients
+from palbert.build.splitting import find_trunk
 from palbert.data.dataset import Dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.errors import RecipeError
-from palbert.gradients import GradientMethod
-from palbert.gradients.weighted import Weighted
+from palbert.gradients.split import Trunk
 from palbert.inference.evaluator import Inference, evaluate_tasks
 from palbert.metrics import overall
 from palbert.model.multitask import MultiTaskModel
@@ -31,7 +31,7 @@ from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.supervised import Supervised, smoothed
 from palbert.recipe.schema import Recipe
-from palbert.registry import AVERAGES, BALANCES, GRADIENTS, LOSSES, OBJECTIVES, SAMPLERS, SCHEDULES
+from palbert.registry import AVERAGES, BALANCES, LOSSES, OBJECTIVES, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
 from palbert.training.averaging import NoAverage
@@ -110,28 +110,6 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
     return Objectives(Supervised(losses), terms, balance=balance)
 
 
-def make_gradients(recipe: Recipe, *, parameters: Sequence[torch.Tensor], ranks: Ranks | None = None) -> GradientMethod:
-    """Make the gradient method; refuse one that cannot do anything with the recipe."""
-    training, place = recipe.training, "training.gradients"
-    cls = GRADIENTS.find(training.gradients.name, place)
-    offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
-    weights = {name: task.weight for name, task in recipe.tasks.items()}
-    method: GradientMethod = make(GRADIENTS, training.gradients, place, weights, **offered)
-    try:
-        method.check(accumulation=training.accumulation)
-    except ValueError as error:
-        raise RecipeError(f"{place}: {error}") from error
-    ranks = ranks or Ranks()
-    try:
-        method.join(ranks)
-    except NotImplementedError:
-        raise RecipeError(
-            f"{place}: '{training.gradients.name}' cannot add up the gradients of {ranks.size} processes.",
-            hint="Give it a method join(ranks), or train with one process.",
-        ) from None
-    return method
-
-
 def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
     """Make the average of a model's weights that is to be evaluated."""
     average: NoAverage = make(AVERAGES, recipe.training.average, "training.average", model)
@@ -171,14 +149,20 @@ def build_trainer(
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
-    gradients = make_gradients(recipe, parameters=trained, ranks=ranks)
     sets = _set_feeds(recipe, train, taught or {})
-    if isinstance(gradients, Weighted):
-        task_of = recipe.task_of
-        plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
-        gradients.check_plans([[task_of[name] for name in step] for step in plan] for plan in plans)
-        split_gradients(gradients, model, objective, machine, tokens=_tokens_of_all(sets, tokenizer.template))
-    execution = make_execution(recipe, machine.device, ranks)
+    processes = ranks.size if ranks else 1
+
+    def trunk(tasks: int) -> Trunk | None:
+        tokens = _tokens_of_all(sets, tokenizer.template)
+        return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=processes)
+
+    gradients = make_gradients(
+        recipe,
+        parameters=trained,
+        plans=(sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1)),
+        find_trunk=trunk,
+        ranks=ranks,
+    )
     return Trainer(
         model,
         sampler=sampler,
@@ -201,7 +185,7 @@ def build_trainer(
         evaluate=evaluate,
         epochs=epochs,
         ranks=ranks,
-        execution=execution,
+        execution=make_execution(recipe, machine.device, ranks),
         scale=make_scale(objective, machine),
     )
 

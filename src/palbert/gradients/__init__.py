@@ -2,63 +2,66 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import Tensor
 
-from palbert.errors import RecipeError
+from palbert.gradients.weighting import Weighting
 from palbert.runtime.distributed import Ranks
 
+__all__ = ["GradientMethod", "Weighting"]
 
-class GradientMethod:
-    """Leave one gradient in every parameter's `.grad`; every method but `backward` may be left out.
 
-    A step calls `clear`, then `watch` and `backward` for each of its batches, then `compare`, `decide` if there is
-    something to decide, and `combine`. All of it but `decide` may be captured in a CUDA graph: nothing else waits for
-    the device.
+class GradientMethod(ABC):
+    """Leave one gradient in every parameter's `.grad`; only `backward` has to be implemented.
+
+    A step calls `clear`, then `watch` and `backward` for each of its batches, then `compare`, `decide` if `compare`
+    returned something, and `combine`. All of them except `decide` may be captured in a CUDA graph, so nothing else
+    may wait for the device.
     """
 
     def check(self, *, accumulation: int) -> None:
-        """Refuse what cannot work, by a ValueError: a task too few, or steps in so many pieces."""
+        """Raise ValueError for too few tasks or unsupported accumulation."""
 
     def join(self, ranks: Ranks) -> None:
-        """Work on the gradients of several processes, added up; a method that does not say how has one process."""
+        """Sum the gradients over these processes; a method that does not implement this runs in one process only."""
         if ranks.size > 1:
             raise NotImplementedError(f"{type(self).__name__} has no method join(ranks).")
 
     @property
     def separate(self) -> bool:
-        """Whether each task should come in a batch of its own."""
+        """Whether each task should come in its own batch."""
         return False
 
     @property
     def held(self) -> list[Tensor]:
-        """The memory that stays for the gradients of the next step."""
+        """Tensors that stay allocated between steps."""
         return []
 
     def clear(self) -> None:
-        """Forget what is kept from batch to batch: the step before may have broken off."""
+        """Forget everything of the last step, which may have been interrupted."""
 
     def watch(self) -> AbstractContextManager[None]:
-        """Return the context that the losses of a batch are computed in."""
+        """Return the context in which the losses of a batch are computed."""
         return nullcontext()
 
+    @abstractmethod
     def backward(self, losses: Mapping[str, Tensor]) -> None:
-        """Take in the losses of one batch; a step may have several."""
-        raise RecipeError(f"{type(self).__name__} has no method backward(losses).")
+        """Take the gradients of one batch, given each task's loss; a step may have several batches."""
 
     def compare(self) -> Any:
-        """Take on the device what is to be decided on, after the last `backward`; None if there is nothing."""
+        """Compute on the device what `decide` needs, after the last `backward`; None if there is nothing to decide."""
         return None
 
     def decide(self, question: Any) -> None:
-        """Look at what `compare` returned; this may wait for the device."""
+        """Decide on the host, given what `compare` returned; may wait for the device."""
 
     def combine(self) -> None:
-        """Finish the step's gradient."""
+        """Finish the gradient of the step."""
 
     def observations(self) -> dict[str, Tensor]:
-        """Return what was seen since the last call: the cosine of each pair of tasks, by "first/second"."""
+        """Return the cosine of each pair of tasks since the last call, by "first/second"."""
         return {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palbert.gradients.weighted import WithoutOptions
+from palbert.gradients.weighting import TorchJDWeighting
 
 
-class PCGrad(WithoutOptions):
+class PCGrad(TorchJDWeighting):
     """Gradient surgery: Σ_i g_i', where g_i' loses what points against any other task.
 
     Yu et al. 2020, arXiv:2001.06782, algorithm 1. From g_i' = g_i, for every other j in random order:
@@ -13,4 +13,5 @@ class PCGrad(WithoutOptions):
     own generator, so the run's seed fixes them and a resumed run draws the same.
     """
 
-    weighting_name = "PCGradWeighting"
+    def __init__(self) -> None:
+        super().__init__("PCGradWeighting")

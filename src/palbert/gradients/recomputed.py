@@ -1,4 +1,4 @@
-"""Recomputed: one task's gradient at a time, taken again for every product."""
+"""RecomputedGradients: one task's gradient at a time, computed again for every product."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ import torch
 from torch import Tensor
 
 from palbert.gradients.gram import Gram
-from palbert.gradients.memory import Memory
+from palbert.gradients.weighted import WeightedGradients
 
 Visit = Callable[[int, Tensor], None]
-"""Look at the gradient of the parameter at a place."""
+"""Called with the place of a parameter and its gradient."""
 
 
-class Recomputed(Memory):
-    """Take all ⟨g_i, g_j⟩ from gradients that pass by, then the gradient of the weighted sum of losses."""
+class RecomputedGradients(WeightedGradients):
+    """Compute all ⟨g_i, g_j⟩ from gradients that are not kept, then the gradient of the weighted sum of losses.
+
+    The Gram matrix of T tasks takes T (T + 1) / 2 − 1 backward passes, the update up to two more. All losses of a step
+    must come at once, so accumulation is not supported.
+    """
 
     def check(self, *, accumulation: int) -> None:
-        """Refuse a step in pieces."""
+        """Raise ValueError for a single task, or for accumulation."""
+        super().check(accumulation=accumulation)
         if accumulation > 1:
             raise ValueError(
-                f"memory 'recompute' with accumulation {accumulation}: products of the whole step's gradients cannot "
-                "be had from its pieces without keeping a gradient a task. Take memory = 'keep', or accumulation = 1."
+                f"memory 'recompute' with accumulation {accumulation}: the products of the whole step's gradients "
+                "cannot be computed from its pieces without keeping one gradient per task. Take memory = 'keep', or "
+                "accumulation = 1."
             )
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Weigh the tasks of a step, and take the gradient of this process's rows."""
+        losses = self.scaled(losses)
         if len(losses) < 2:
             for loss in losses.values():
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -44,11 +51,11 @@ class Recomputed(Memory):
             values.sum().backward(inputs=own)  # type: ignore[no-untyped-call]
 
     def combine(self) -> None:
-        """Add up over processes; backward has done everything else."""
+        """Sum over processes; `backward` has done everything else."""
         self.ranks.sum_in_place(self.parameters)
 
     def _streamed_gram(self, losses: Mapping[str, Tensor]) -> Gram:
-        """Hold one task's gradient and let those of the tasks after it pass by, parameter by parameter."""
+        """Hold one task's gradient and stream those of the tasks after it, parameter by parameter."""
         gram, tasks = Gram(losses), list(losses)
         held: dict[int, Tensor] = {}
         for number, task in enumerate(tasks[:-1]):
@@ -62,7 +69,7 @@ class Recomputed(Memory):
             self._stream(losses[task], hold)
             for other in tasks[number + 1 :]:
 
-                def pass_by(
+                def multiply(
                     place: int, gradient: Tensor, one: str = task, other: str = other, first: bool = number == 0
                 ) -> None:
                     if place in held:
@@ -70,13 +77,13 @@ class Recomputed(Memory):
                     if first:
                         gram.add_square(other, place, gradient)
 
-                self._stream(losses[other], pass_by)
+                self._stream(losses[other], multiply)
         return gram
 
     def _stream(self, loss: Tensor, visit: Visit) -> None:
-        """Show each parameter's gradient as soon as it is there, and let go of it.
+        """Visit each parameter's gradient as soon as it is computed, without keeping it.
 
-        Those of several processes are added up and shown at the end, in an order that is the same for all.
+        Gradients of several processes are summed and visited at the end, in an order that is the same for all.
         """
         if self.ranks.size == 1:
             _visit_gradients(loss, self.parameters, visit)
@@ -90,7 +97,7 @@ class Recomputed(Memory):
 
 
 def _visit_gradients(loss: Tensor, parameters: Sequence[Tensor], visit: Visit) -> None:
-    """Run backward, and hand over each gradient as soon as it is there in place of leaving it in `.grad`."""
+    """Run backward; visit each gradient as soon as it is computed instead of leaving it in `.grad`."""
 
     def watch(place: int, parameter: Tensor) -> Any:
         def take(tensor: Tensor) -> None:

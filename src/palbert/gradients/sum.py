@@ -20,7 +20,7 @@ class Sum(GradientMethod):
         self.ranks = Ranks()
 
     def join(self, ranks: Ranks) -> None:
-        """Add up the gradients of several processes."""
+        """Sum the gradients over several processes."""
         self.ranks = ranks
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
@@ -28,5 +28,5 @@ class Sum(GradientMethod):
         torch.stack([self.weights[task] * loss for task, loss in losses.items()]).sum().backward()  # type: ignore[no-untyped-call]
 
     def combine(self) -> None:
-        """Add up over processes; backward has added up everything else."""
+        """Sum over processes; `backward` has added up everything else."""
         self.ranks.sum_in_place(self.parameters)

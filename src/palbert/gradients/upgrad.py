@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from palbert.gradients.weighted import WithoutOptions
+from palbert.gradients.weighting import TorchJDWeighting
 
 
-class UPGrad(WithoutOptions):
+class UPGrad(TorchJDWeighting):
     """Unconflicting projection of gradients: (1/T) Σ_i π(g_i), π the projection onto {d : ⟨g_j, d⟩ ≥ 0 for all j}.
 
     Quinton & Rey 2024, arXiv:2406.16232, section 3. The update conflicts with no task, however many there are.
     """
 
-    weighting_name = "UPGradWeighting"
+    def __init__(self) -> None:
+        super().__init__("UPGradWeighting")

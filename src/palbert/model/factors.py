@@ -1,4 +1,4 @@
-"""Factors: gradients of large weights as the two matrices whose product they are, compared and added up as such."""
+"""Factors: gradients of large weights, kept as the two matrices whose product they are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 LARGE = 2**16
-"""Numbers from which a matrix is large: the gradients of smaller ones are no matter."""
+"""Numbers from which a matrix is large; the gradients of smaller ones cost little."""
 MOST_TOKENS = 2048
-"""Tokens that are compared with each other, at most: their products are matrices of tokens by tokens."""
+"""Tokens of a step, at most: their products are matrices of tokens by tokens."""
 WORTH = {"cpu": 25, "cuda": 200}
-"""How many products of two numbers are worth it to spare one number that is written and read; measured, else none."""
+"""Multiplications that cost as much as writing and reading one number, by device; measured. Other devices: none."""
 
 
 class Stretches(Protocol):
     """Which tokens of a pass belong to which task."""
 
     tokens: int
-    """Tokens of all."""
+    """Tokens of all tasks."""
 
     @property
     def spans(self) -> Sequence[tuple[str, slice]]:
@@ -29,7 +29,7 @@ class Stretches(Protocol):
         ...
 
     def are_even(self) -> bool:
-        """Whether all tasks have as many tokens, one stretch each, in the order of the rows."""
+        """Whether each task has one stretch, all of one length, in the order of the rows."""
         ...
 
     def of_tasks(self, like: Tensor) -> Tensor:
@@ -41,32 +41,32 @@ class Stretches(Protocol):
 class Factor:
     """A gradient of a weight, leftᵀ · right: a sum over the tokens of one pass.
 
-    Of a table that rows were looked up in, `right` says which, (tokens,), and stands for a matrix of zeros and ones.
+    For an embedding table, `right` holds the rows that were looked up, (tokens,), and stands for a one-hot matrix.
     """
 
     stretches: Stretches
     left: Tensor
     """(tokens, n)."""
     right: Tensor
-    """(tokens, m), or places in the table, (tokens,)."""
+    """(tokens, m), or rows of the table, (tokens,)."""
 
     @property
     def is_lookup(self) -> bool:
-        """Whether the gradient is that of a table."""
+        """Whether the weight is an embedding table."""
         return self.right.ndim == 1
 
     @property
     def kind(self) -> Any:
-        """What those have in common that can be computed at once."""
+        """Equal for factors that can be computed at once."""
         return id(self.stretches), self.left.shape, self.left.dtype, self.right.shape, self.right.dtype
 
 
 class Factors:
-    """Keeps the factors of a step's gradients until it is known what each task counts for.
+    """Keeps the factors of a step's gradients until the weights of the tasks are known.
 
     With gᵢ = LᵢᵀRᵢ, Lᵢ and Rᵢ the tokens of task i, ⟨gᵢ, gⱼ⟩ is the sum of all numbers in (Lᵢ Lⱼᵀ) ∘ (Rᵢ Rⱼᵀ), and
-    Σ wᵢ gᵢ is (w ∘ L)ᵀ R. Where a step has fewer tokens than a weight has rows or columns, all of that is less work
-    than to write one gradient a task, read it to compare, and read it to add it up; and it takes hardly any memory.
+    Σ wᵢ gᵢ is (w ∘ L)ᵀ R. Where a step has fewer tokens than a weight has rows or columns, this is less work than
+    writing one gradient per task, reading it for the inner products and again for the sum, and needs little memory.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Factors:
         return bool(self._kept or self._groups)
 
     def keep(self, weight: Tensor, factor: Factor) -> bool:
-        """Take in a part of a weight's gradient, unless that makes too many tokens."""
+        """Keep a part of a weight's gradient; return False, keeping nothing, if that makes too many tokens."""
         _, kept = self._kept.get(id(weight), (weight, []))
         if factor.stretches.tokens + sum(other.stretches.tokens for other in kept) > MOST_TOKENS:
             return False
@@ -85,7 +85,7 @@ class Factors:
         return True
 
     def take_back(self, weight: Tensor) -> list[Factor]:
-        """Give back what is kept of a weight's gradient."""
+        """Remove and return what is kept of a weight's gradient."""
         _, kept = self._kept.pop(id(weight), (weight, []))
         return kept
 
@@ -96,24 +96,24 @@ class Factors:
         totals: dict[Any, Tensor] = {}
         chosen: dict[Any, Tensor] = {}
         for group in self._groups:
-            same, known = group.same_tokens(), totals.get(group.passes)
+            same, known = group.token_products(), totals.get(group.passes)
             totals[group.passes] = same if known is None else known.add_(same)
             chosen[group.passes] = group.of_tasks
         for passes, total in totals.items():
             matrix += chosen[passes] @ total @ chosen[passes].t()
 
     def combine(self, weights: Tensor) -> None:
-        """Leave the sum of the tasks' gradients in every weight's `.grad`, each times what it counts for, (tasks,)."""
+        """Leave the weighted sum of the tasks' gradients in `.grad`; one weight per task, (tasks,)."""
         for group in self._groups:
             group.combine(weights)
 
     def clear(self) -> None:
-        """Forget the gradients of a step."""
+        """Forget the gradients of the step."""
         self._kept, self._groups = {}, []
 
 
 class _Group:
-    """Weights of one shape with the same passes, all computed at once."""
+    """Weights of one shape used in the same passes, all computed at once."""
 
     def __init__(self, weights: Sequence[Tensor], factors: Sequence[Sequence[Factor]]) -> None:
         self.weights = weights
@@ -125,8 +125,8 @@ class _Group:
         self.of_tasks = _joined([factor.stretches.of_tasks(like) for factor in first], dim=1)  # (tasks, tokens)
         self.is_lookup = first[0].is_lookup
 
-    def same_tokens(self) -> Tensor:
-        """Return the inner products of what single tokens add to the gradients, of all weights, (tokens, tokens)."""
+    def token_products(self) -> Tensor:
+        """Return the inner products of single tokens' gradients, summed over the weights, (tokens, tokens)."""
         products = product(self.left, self.left.transpose(1, 2))
         if self.is_lookup:
             products *= self.right[:, :, None] == self.right[:, None, :]
@@ -147,7 +147,7 @@ class _Group:
 
 
 def table_gradient(gradient: Tensor, places: Tensor, rows: int) -> Tensor:
-    """Return the gradient of a table with many rows that was looked up in, (tokens, n) to (rows, n)."""
+    """Return the gradient of an embedding table with many rows, (tokens, n) to (rows, n)."""
     found: Tensor = torch.ops.aten.embedding_dense_backward(gradient, places, rows, -1, False)
     return found
 
@@ -163,7 +163,7 @@ def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def are_worth_it(weight: Tensor, *, tokens: float, tasks: int, lookup: bool) -> bool:
-    """Whether factors are less work than the gradients of so many tasks, in steps of so many tokens."""
+    """Whether factors are less work than one gradient per task, in steps of so many tokens and tasks."""
     if weight.ndim != 2 or weight.numel() < LARGE:
         return False
     rows, columns = weight.shape
@@ -172,7 +172,7 @@ def are_worth_it(weight: Tensor, *, tokens: float, tasks: int, lookup: bool) -> 
 
 
 def _grouped(kept: Iterable[tuple[Tensor, list[Factor]]]) -> Iterator[_Group]:
-    """Put weights together that can be computed at once; in the order they came, whatever process this is."""
+    """Group weights that can be computed at once, in the order they came, which is the same in all processes."""
     groups: dict[Any, list[tuple[Tensor, list[Factor]]]] = {}
     for weight, factors in kept:
         groups.setdefault((weight.shape, *(factor.kind for factor in factors)), []).append((weight, factors))

@@ -73,7 +73,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = (), same: bool = False) -> Any:
         with monkeypatch.context() as patch:
             if not split:
-                patch.setattr(build, "split_gradients", lambda *_, **__: None)
+                patch.setattr(build, "find_trunk", lambda *_, **__: None)
             made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
@@ -239,7 +239,7 @@ def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
     split, trainer = run(values, split=True)
     assert_same(split, run(values, split=False)[0])
     assert float(split[0]["encoder.relative.weight"].abs().max()) > 1e-4
-    assert trainer.model.encoder.relative.weight in trainer.gradients.memory.rows
+    assert trainer.model.encoder.relative.weight in trainer.gradients.kept
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
@@ -262,7 +262,7 @@ def test_stretches_of_one_length_have_the_update_of_separate_passes(
     [
         ({"encoder": {"mixout": 0.5}}, "MixoutLinear"),
         ({"adapters": {"name": "low-rank", "size": 4, "per_task": False}}, "tasks share an adapter"),
-        ({"objectives": [{"name": "tests.unit.gradients.test_split:Own"}]}, "an objective of another kind"),
+        ({"objectives": [{"name": "tests.unit.gradients.test_split:Own"}]}, "a custom objective"),
     ],
 )
 def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
@@ -273,14 +273,14 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
     with caplog.at_level(logging.INFO, logger="palbert"):
         trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
     assert trainer.feed.separate
-    assert "each task has a backward pass of its own" in caplog.text and reason in caplog.text
+    assert "each task has its own backward pass" in caplog.text and reason in caplog.text
 
 
 def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
     values: dict[str, Any], run: Any, kept: str
 ) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "sts")])
-    split = trainer.gradients.memory.split
+    split = trainer.gradients.split
     assert bool(split.large.parameters) == (kept != "rows")
     assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
     trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
@@ -295,16 +295,16 @@ def test_factors_are_kept_where_they_are_less_work(
     monkeypatch.setattr(build, "_tokens_of_all", lambda *_: tokens)
     _, trainer = run(values, split=True)
     embeddings = trainer.model.encoder.embeddings
-    large = trainer.gradients.memory.split.large
+    large = trainer.gradients.split.large
     assert (embeddings.word.weight in large) == words
     assert (trainer.model.encoder.layers[0].output.weight in large) == others
 
 
 def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "quora"), TASKS])
-    numbers = trainer.gradients.memory.rows.numbers
+    numbers = trainer.gradients.kept.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
-    assert trainer.gradients.memory.rows.numbers is numbers and len(numbers) == 3
+    assert trainer.gradients.kept.numbers is numbers and len(numbers) == 3
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from palbert.build import check_names
 from palbert.errors import MissingExtraError, RecipeError
 from palbert.gradients.gram import Gram
-from palbert.gradients.pcgrad import PCGrad
+from palbert.gradients.kept import KeptGradients
+from palbert.gradients.recomputed import RecomputedGradients
 from palbert.gradients.sum import Sum
-from palbert.gradients.weighted import Weighted
+from palbert.gradients.weighted import WeightedGradients
 from palbert.recipe.load import make_recipe
 from palbert.registry import GRADIENTS
 from palbert.runtime.run_folder import RunFolder
@@ -38,7 +39,7 @@ AGGREGATORS: dict[str, Callable[[], Any]] = {
     "pcgrad": aggregation.PCGrad,
     "upgrad": aggregation.UPGrad,
 }
-MEMORIES = ("keep", "recompute")
+MEMORIES: dict[str, type[WeightedGradients]] = {"keep": KeptGradients, "recompute": RecomputedGradients}
 WEIGHTS = {"a": 1.0, "b": 0.5, "c": 2.0}
 
 
@@ -68,12 +69,19 @@ class Toy(nn.Module):
         }
 
 
+def made(
+    name: str, weights: Mapping[str, float], parameters: list[Any], memory: str = "keep", **options: Any
+) -> WeightedGradients:
+    """Make the method of a name."""
+    return MEMORIES[memory](weights, parameters=parameters, weighting=GRADIENTS[name](**options))
+
+
 def update(
     model: Toy, name: str, *batches: Mapping[str, Tensor], weights: Mapping[str, float] = WEIGHTS, **options: Any
 ):
     """Return the gradient that a method leaves, by parameter name."""
     torch.manual_seed(0)
-    method = GRADIENTS[name](weights, parameters=list(model.parameters()), **options)
+    method = made(name, weights, list(model.parameters()), **options)
     for batch in batches or (model.losses(),):
         method.backward(batch)
     method.combine()
@@ -173,13 +181,13 @@ def test_a_step_of_one_task_is_that_of_the_sum(name: str, memory: str) -> None:
 
 def line(
     *gradients: Sequence[float], name: str = "pcgrad", weights: Sequence[float] = (), **options: Any
-) -> tuple[Tensor, Weighted]:
+) -> tuple[Tensor, WeightedGradients]:
     """Return the update of one vector whose tasks have these gradients."""
     torch.manual_seed(0)
     vector = torch.zeros(len(gradients[0]), requires_grad=True)
     tasks = "abcdef"[: len(gradients)]
     given = dict(zip(tasks, weights, strict=True)) if weights else dict.fromkeys(tasks, 1.0)
-    method = GRADIENTS[name](given, parameters=[vector], **options)
+    method = made(name, given, [vector], **options)
     method.backward({task: torch.tensor(gradient) @ vector for task, gradient in zip(tasks, gradients, strict=True)})
     method.combine()
     assert vector.grad is not None
@@ -283,14 +291,14 @@ def test_tasks_that_share_nothing_are_summed_with_a_warning(memory: str, caplog:
     model.shared.requires_grad_(False)
     model.relation.requires_grad_(False)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    method = PCGrad(WEIGHTS, parameters=parameters, memory=memory)  # type: ignore[arg-type]
+    method = made("pcgrad", WEIGHTS, parameters, memory)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             model.zero_grad()
             method.backward(model.losses())
             method.combine()
     assert [record.message for record in caplog.records] == [
-        "PCGrad has no effect: no trained parameter is moved by two tasks."
+        "PCGrad has no effect: no trained parameter is shared by two tasks."
     ]
     assert method.observations() == {}
     found = [parameter.grad for parameter in parameters]
@@ -321,7 +329,7 @@ def test_pcgrad_draws_from_torchs_generator() -> None:
 
     def step(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        method = PCGrad(dict.fromkeys("abcde", 1.0), parameters=[vector])
+        method = made("pcgrad", dict.fromkeys("abcde", 1.0), [vector])
         method.backward({task: torch.tensor(row) @ vector for task, row in zip("abcde", rows, strict=True)})
         method.combine()
         assert vector.grad is not None
@@ -352,7 +360,7 @@ def test_a_recipe_with_one_task_is_refused(values: dict[str, Any], name: str) ->
 
 def test_recomputing_with_accumulation_is_refused_with_the_reason(values: dict[str, Any]) -> None:
     values["training"] |= {"gradients": {"name": "pcgrad", "memory": "recompute"}, "accumulation": 2}
-    with pytest.raises(RecipeError, match=r"'recompute' with accumulation 2: .*cannot be had from its pieces"):
+    with pytest.raises(RecipeError, match=r"'recompute' with accumulation 2: .*cannot be computed from its pieces"):
         check_names(make_recipe(values))
 
 
@@ -360,7 +368,7 @@ def test_recomputing_with_accumulation_is_refused_with_the_reason(values: dict[s
     ("component", "message"),
     [
         ({"name": "pcgrad", "memory": "forget"}, "memory: expected 'keep' or 'recompute', found 'forget'"),
-        ({"name": "pcgrad", "c": 0.5}, "unexpected keyword argument 'c'"),
+        ({"name": "pcgrad", "c": 0.5}, "'pcgrad' has no option 'c'. Known: memory."),
         ({"name": "cagrad", "c": -1.0}, "training.gradients: c: expected a number from 0"),
         ({"name": "cagrad", "c": "much"}, "training.gradients: "),
         ({"name": "aligned-mtl", "scale_mode": "max"}, "scale_mode: expected"),

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch, Part
 from palbert.model.dropout import KEEP, Dropout, Seed, Seeds
 from palbert.model.residual import add_and_norm
-from palbert.model.split import Rows, Split, passing
+from palbert.model.split import Split, passing
+from palbert.model.task_gradients import TaskGradients
 
 pytest.importorskip("triton", reason="needs Triton")
 
@@ -129,7 +130,7 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None
     starts = torch.tensor([0, 9, 30, 37], dtype=torch.int32, device=DEVICE)
     ids = torch.zeros(37, dtype=torch.int64, device=DEVICE)
     batch = PackedBatch(ids, ids, ids, starts, max_length=21, parts=parts)
-    split = Split(Rows([case.weight, case.bias], most=3))
+    split = Split(TaskGradients([case.weight, case.bias], most=3))
     with split.watching(), passing(batch):
         output = case.fused(0.3, seed)
     with split.taken():
@@ -143,7 +144,7 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None
             if own == task:
                 chosen[span] = case.upstream[span]
         expected = torch.autograd.grad(case.fused(0.3, seed), case.leaves, chosen)[2:]
-        torch.testing.assert_close([split.rows.view(place, row) for place in (0, 1)], list(expected))
+        torch.testing.assert_close([split.gradients.view(place, row) for place in (0, 1)], list(expected))
 
 
 def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:

@@ -19,10 +19,10 @@ Cli = Callable[..., Any]
 MODULE = '''
 import torch
 from torch import nn
-from palbert.gradients import GradientMethod
+from palbert.gradients import GradientMethod, Weighting
 from palbert.training.samplers import Sampler
 
-calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0}
+calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0, "weighting": 0}
 
 
 class Gated(nn.Module):
@@ -88,6 +88,20 @@ class Plain(GradientMethod):
     def backward(self, losses):
         calls["gradients"] += 1
         sum(losses.values()).backward()
+
+
+class Mean(Weighting):
+    def __init__(self, *, times=1.0):
+        self.times = times
+
+    def __call__(self, gram):
+        calls["weighting"] += 1
+        return torch.full((len(gram),), self.times / len(gram))
+
+
+class Unfinished(GradientMethod):
+    def __init__(self, weights):
+        pass
 
 
 class NoMethod:
@@ -165,6 +179,18 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
     assert cli("train", run / "recipe.toml", "--out", run, "--resume").code == 0
 
 
+@pytest.mark.parametrize("memory", ["keep", "recompute"])
+def test_an_own_weighting_is_asked_for_the_weights_of_every_step(
+    module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli, memory: str
+) -> None:
+    values["training"] |= {"sampler": "mixed", "gradients": {"name": "my_parts:Mean", "times": 2, "memory": memory}}
+    result = cli("train", write_recipe(values), "--out", tmp_path / "run")
+    assert result.code == 0, result.err
+    assert sys.modules[module].calls["weighting"] == 8  # type: ignore[attr-defined]
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()[1])
+    assert set(line["cosines"]) == {"sst/sts"}
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -181,6 +207,9 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
             {"training.gradients": "my_parts:NoMethod"},
             "'my_parts:NoMethod' is not a gradient method.",
         ),
+        ({"training.gradients": "my_parts:Unfinished"}, "'my_parts:Unfinished' does not implement backward."),
+        ({"training.gradients": {"name": "my_parts:Mean", "tims": 2}}, "Did you mean 'times'?"),
+        ({"training.gradients": {"name": "my_parts:Mean", "memory": "no"}}, "memory: expected 'keep' or 'recompute'"),
         ({"tasks.sst.head": "my_parts:NoModule"}, "tasks.sst.head: 'my_parts:NoModule' is not a head."),
         ({"tasks.sst.head": {"name": "my_parts:Gated", "gate": 2}}, "Did you mean 'gates'?"),
         ({"optimizer.schedule": {"name": "my_parts:Half", "shares": 1}}, "Did you mean 'share'?"),

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from palbert.gradients import comparison
+from palbert.gradients import shared
 
 DEVICE = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 SHAPES = [(1, 7), (2, 5000), (3, 40_001), (4, 16_384), (5, 33_000), (16, 1000)]
@@ -24,8 +24,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     if request.param == "kernels":
         request.getfixturevalue("interpreter")
         return importlib.import_module("palbert.model.kernels.rows")
-    monkeypatch.setattr(comparison, "has_triton", lambda: False)
-    return comparison
+    monkeypatch.setattr(shared, "has_triton", lambda: False)
+    return shared
 
 
 def block_of(rows: int, columns: int) -> Tensor:

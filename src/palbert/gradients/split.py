@@ -1,0 +1,84 @@
+"""SplitGradients: one gradient per task, all from one backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from palbert.gradients.kept import KeptGradients
+from palbert.gradients.weighting import Weighting
+from palbert.model.split import Split
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """The parameters whose gradients one backward pass over a batch of all tasks can give per task."""
+
+    shared: Sequence[Tensor]
+    """What all tasks share, used only by functions that split its gradients."""
+    own: Sequence[Tensor]
+    """What lies as deep and belongs to one task each, such as adapters."""
+    large: Sequence[Tensor] = ()
+    """Shared parameters so large that the factors of their gradients are kept; needs a single process."""
+
+
+class SplitGradients(KeptGradients):
+    """Hold the gradients of all tasks of a step; those of a batch come from one backward pass through the trunk.
+
+    Args:
+        weights: λ of each task.
+        parameters: All trained parameters.
+        weighting: Computes the weights from the Gram matrix.
+        trunk: Those whose gradients can be split.
+        most_tasks: Tasks in one step, at most; all of them by default.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        parameters: Sequence[Tensor],
+        weighting: Weighting,
+        trunk: Trunk,
+        most_tasks: int | None = None,
+    ) -> None:
+        super().__init__(
+            weights,
+            parameters=parameters,
+            weighting=weighting,
+            most_tasks=most_tasks,
+            elsewhere=[*trunk.own, *trunk.large],
+        )
+        self.trunk = trunk
+        self.split = Split(self.kept, trunk.large)
+        self.stores = [self.kept, self.split.large]
+        self.factors = self.split.factors
+        self.own = list(trunk.own)
+        deep = {id(parameter) for parameter in (*trunk.own, *trunk.shared)}
+        self.above = [parameter for parameter in self.parameters if id(parameter) not in deep]
+
+    @property
+    def separate(self) -> bool:
+        """All tasks may come in one batch."""
+        return False
+
+    def watch(self) -> AbstractContextManager[None]:
+        """Return the context in which losses are computed whose gradients are to be split."""
+        return self.split.watching()
+
+    def backward(self, losses: Mapping[str, Tensor]) -> None:
+        """Take each task's gradient above the trunk, and all gradients of the trunk at once."""
+        losses = self.scaled(losses)
+        for task, loss in losses.items():
+            if self.above:  # autograd goes no deeper than necessary: to the top of the trunk
+                self._take(task, loss, self.above, retain_graph=True)
+            self.kept.row(task)
+        inputs = [*self.trunk.shared, *self.trunk.own]
+        if inputs:
+            with self.split.taken():
+                torch.stack(list(losses.values())).sum().backward(inputs=inputs)  # type: ignore[no-untyped-call]
+        assert all(parameter.grad is None for parameter in self.trunk.shared), "used in a way that is not split"
