@@ -165,7 +165,7 @@ def test_what_is_taken_from_the_surroundings_is_the_recipes() -> None:
 
 def test_what_known_sets_bring_along_beside_their_form_is_told() -> None:
     text = re.sub(r"\s+", " ", PAGE)
-    [sentences] = re.findall(r"Beside these, (.*?)\. As \[extra sets\].*?\), (.*?)\. What the recipe", text)
+    [sentences] = re.findall(r"In addition, (.*?)\. As \[extra sets\].*?\), (.*?)\. What the recipe sets", text)
     form = {"kind", "target", "classes", "range", "text", "label"}
     for sentence, known in zip(sentences, (CATALOG, EXTRA_SETS), strict=True):
         told = dict(re.findall(r"`(\w+)` has (.*?)(?=, `\w+` has|$)", sentence))
