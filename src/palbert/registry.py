@@ -112,11 +112,12 @@ HEADS = Registry(
 POOLINGS = Registry(
     "pooling",
     group="poolings",
-    base="",
+    base="palbert.model.pooling:Pooling",
     paths={
-        "cls": "palbert.model.pooling:cls",
-        "pooler": "palbert.model.pooling:pooler",
-        "mean": "palbert.model.pooling:mean",
+        "attention": "palbert.model.pooling:Attention",
+        "cls": "palbert.model.pooling:Cls",
+        "mean": "palbert.model.pooling:Mean",
+        "pooler": "palbert.model.pooling:Pooler",
     },
 )
 ADAPTERS = Registry(

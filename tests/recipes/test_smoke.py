@@ -62,7 +62,7 @@ def test_a_method_trains_and_makes_a_difference(recipe: Path, plain: Path, tiny_
 
 def used(recipe: Recipe) -> set[str]:
     """Name the parts that a recipe is made of."""
-    names = {task.head.name for task in recipe.tasks.values()} | {task.pooling for task in recipe.tasks.values()}
+    names = {task.head.name for task in recipe.tasks.values()} | {task.pooling.name for task in recipe.tasks.values()}
     for section in (recipe.adapters, recipe.relation, *recipe.objectives):
         names |= {section.name} if section else set()
     for stage in recipe.stages:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from palbert.build.gradients import make_gradients
-from palbert.build.model import check_head, check_tasks, place_of
+from palbert.build.model import check_head, check_pooling, check_tasks, place_of
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
@@ -44,6 +44,7 @@ def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
             except PalbertError as error:
                 raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
         check_head(task)
+        check_pooling(task)
     formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
     check_teachers(recipe)
     for number, stage in enumerate(recipe.stages):

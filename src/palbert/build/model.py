@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from palbert.build.named import check_options, function_of, make
+from palbert.build.named import check_options, make
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError, did_you_mean
 from palbert.model.adapters import Adapter
 from palbert.model.encoder import Encoder
 from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
+from palbert.model.pooling import Pooling
 from palbert.model.pretrained import load_encoder
 from palbert.model.recompute import recompute_activations
 from palbert.recipe.schema import Recipe
@@ -69,9 +70,10 @@ def build_model(
     """Put new adapters into an encoder, and each task's pooling and a new head on it."""
     config = encoder.config
     for name, task in tasks.items():
-        if task.pooling == "pooler" and not config.pooler:
+        if find_pooling(task).through_pooler and not config.pooler:
             raise RecipeError(
-                f"tasks.{name}.pooling: 'pooler' needs an encoder with a pooler; this {config.family} has none.",
+                f"tasks.{name}.pooling: '{task.pooling.name}' needs an encoder with a pooler; "
+                f"this {config.family} has none.",
                 hint="Take 'cls' or 'mean'.",
             )
         for place, view in task.sets.items():
@@ -80,7 +82,7 @@ def build_model(
                     f"{place_of(place)}.max_length: {view.max_length} is more than the encoder's {config.max_length}."
                 )
     heads = {name: make_head(task, hidden_size=config.hidden_size) for name, task in tasks.items()}
-    poolings = {name: function_of(POOLINGS, task.pooling) for name, task in tasks.items()}
+    poolings = {name: make_pooling(task, hidden_size=config.hidden_size) for name, task in tasks.items()}
     return MultiTaskModel(
         encoder,
         heads=heads,
@@ -118,6 +120,26 @@ def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: Adapte
 def make_head(task: Task, *, hidden_size: int) -> Any:
     """Make a task's head, with new weights."""
     return make(HEADS, _head_of(task), f"tasks.{task.name}.head", hidden_size, outputs=task.outputs)
+
+
+def find_pooling(task: Task) -> type[Pooling]:
+    """Return the class of a task's pooling."""
+    found: type[Pooling] = POOLINGS.find(task.pooling.name, f"tasks.{task.name}.pooling")
+    return found
+
+
+def make_pooling(task: Task, *, hidden_size: int) -> Pooling:
+    """Make a task's pooling, with new weights."""
+    pooling: Pooling = make(POOLINGS, task.pooling, f"tasks.{task.name}.pooling", hidden_size)
+    return pooling
+
+
+def check_pooling(task: Task) -> None:
+    """Refuse a pooling's options; a user's own class is not made yet, since it may not take every size."""
+    if task.pooling.name in POOLINGS:
+        make_pooling(task, hidden_size=8)
+    else:
+        check_options(find_pooling(task), (8,), {}, task.pooling.options, f"tasks.{task.name}.pooling")
 
 
 def check_head(task: Task) -> None:

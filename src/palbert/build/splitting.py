@@ -10,7 +10,7 @@ from palbert.gradients.split import Trunk
 from palbert.model.factors import are_worth_it
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
-from palbert.registry import OBJECTIVES, POOLINGS
+from palbert.registry import OBJECTIVES
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,6 @@ def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -
     shared = len(set(model.adapter_of.values())) < len(model.adapter_of)
     if shared and any(parameter.requires_grad for parameter in model.adapters.parameters()):
         yield "tasks share an adapter"
-    if any(pooling not in POOLINGS.values() for pooling in model.poolings.values()):
-        yield "a custom pooling may use the encoder's weights"
     if any(type(term) not in OBJECTIVES.values() for term in objective.terms):
         yield "a custom objective may use the encoder's weights"
     if machine.device.type != "cuda" and machine.precision != "fp32":

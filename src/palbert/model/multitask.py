@@ -7,29 +7,29 @@ from collections.abc import Collection, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, Part
 from palbert.model.adapters import PLAIN, Adapter, Branches
 from palbert.model.encoder import Encoder
 from palbert.model.pooling import Pooling
 
 
-class Heads(nn.ModuleDict):
-    """Heads by task name; any name will do, even one that torch's own classes use, such as "type"."""
+class PerTask(nn.ModuleDict):
+    """Modules by task name; every name is allowed, even one that torch's own classes use, such as "type"."""
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
-        """Take in a head without torch's check that no attribute has this name."""
+        """Add a module without torch's check that no attribute has this name."""
         self._modules[name] = module  # type: ignore[assignment]
 
-    def train(self, mode: bool = True) -> Heads:
-        """Switch all heads; `training` is torch's own flag, even beside a head of that name."""
+    def train(self, mode: bool = True) -> PerTask:
+        """Switch all modules; `training` is torch's own flag, even where a task has that name."""
         object.__setattr__(self, "training", mode)
-        for head in self.values():
-            head.train(mode)
+        for module in self.values():
+            module.train(mode)
         return self
 
 
 class MultiTaskModel(nn.Module):
-    """A shared encoder with a head, and maybe an adapter, for each task, addressed by the task's name."""
+    """A shared encoder with a pooling, a head and possibly an adapter per task, addressed by the task's name."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class MultiTaskModel(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.heads = Heads(heads)
-        self.poolings = dict(poolings)
-        # Tasks may share an adapter: it is kept once, under the name of the first of them.
+        self.heads = PerTask(heads)
+        self.poolings = PerTask(poolings)
+        # Tasks may share an adapter: it is kept once, under the name of the first task that has it.
         owners: dict[int, str] = {}
         for task, adapter in (adapters or {}).items():
             owners.setdefault(id(adapter), task)
-        self.adapters = Heads({owners[id(adapter)]: adapter for adapter in (adapters or {}).values()})
+        self.adapters = PerTask({owners[id(adapter)]: adapter for adapter in (adapters or {}).values()})
         self.adapter_of = {task: owners[id(adapter)] for task, adapter in (adapters or {}).items()}
 
         self.relation = nn.Identity() if relation is None else relation
@@ -64,7 +64,13 @@ class MultiTaskModel(nn.Module):
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
         branches = Branches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
         hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
-        return {name: self.poolings[part.task](self.encoder, hidden, batch, part) for name, part in batch.parts.items()}
+        return {name: self._pool(hidden, batch, part) for name, part in batch.parts.items()}
+
+    def _pool(self, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
+        """Return the vectors of one part, (sequences, hidden)."""
+        pooling: Pooling = self.poolings[part.task]  # type: ignore[assignment]
+        vectors: Tensor = pooling(hidden, batch, part)
+        return self.encoder.pool(vectors) if pooling.through_pooler else vectors
 
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of each part that is answered, (examples, outputs), in float32, given its vectors."""
@@ -78,13 +84,14 @@ class MultiTaskModel(nn.Module):
         return outputs
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
-        """Name the parts that may have learning rates of their own."""
+        """Yield the parts that may have learning rates of their own, each with its role."""
         yield "encoder", self.encoder
         yield "adapters", self.adapters
         yield "heads", self.heads
         yield "heads", self.relation
+        yield "heads", self.poolings
 
     def encoder_parts(self) -> Iterator[tuple[str, int, nn.Module]]:
-        """Name the encoder's parts, each with the number of layers above it."""
+        """Yield the encoder's parts by name, each with the number of layers above it."""
         for name, above, module in self.encoder.parts():
             yield f"encoder.{name}", above, module

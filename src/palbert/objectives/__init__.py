@@ -145,7 +145,8 @@ def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> No
 
     def learns(task: str) -> bool:
         own = [model.adapters[model.adapter_of[task]]] if task in model.adapter_of else []
-        return any(parameter.requires_grad for module in (model.encoder, *own) for parameter in module.parameters())
+        modules = (model.encoder, model.poolings[task], *own)
+        return any(parameter.requires_grad for module in modules for parameter in module.parameters())
 
     idle = sorted({task_of(each) for each in sets if not learns(task_of(each))})
     if idle:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from palbert.errors import did_you_mean
@@ -45,15 +52,26 @@ class Component(BaseModel):
         return dict(self.model_extra or {})
 
 
-def component(registry: Registry, *, section: type[Component] = Component) -> Any:
-    """Return the field type of a Component whose name is in a registry or is a "module:Class"."""
+def component(registry: Registry, *, section: type[Component] = Component, bare: bool = False) -> Any:
+    """Return the field type of a Component whose name is in a registry or is a "module:Class".
+
+    Args:
+        registry: The known names.
+        section: The class, where the recipe's section has fields of its own.
+        bare: Write a part without options as its name, not as a table.
+    """
     check = one_of(registry)
 
     def check_name(value: Component) -> Component:
         check.func(value.name)  # type: ignore[call-arg]
         return value
 
-    return Annotated[section, AfterValidator(check_name)]
+    checked: Any = Annotated[section, AfterValidator(check_name)]
+    return Annotated[checked, WrapSerializer(_bare_name)] if bare else checked
+
+
+def _bare_name(value: Component, write: SerializerFunctionWrapHandler) -> Any:
+    return write(value) if value.options else value.name
 
 
 Target = Literal["classes", "binary", "number"]

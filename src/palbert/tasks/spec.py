@@ -15,8 +15,10 @@ from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, wit
 
 if TYPE_CHECKING:
     HeadChoice = Component
+    PoolingChoice = Component
 else:
     HeadChoice = component(HEADS)
+    PoolingChoice = component(POOLINGS, bare=True)
 
 Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -89,8 +91,8 @@ class Task(Value):
     """Tokens per sequence, special tokens included; longer ones are cut and counted."""
     pair_input: Literal["joint", "siamese"] = "joint"
     """Pairs as one sequence `[CLS] a [SEP] b [SEP]`, or as two sequences."""
-    pooling: Annotated[str, one_of(POOLINGS)] = "cls"
-    """How token states become one vector: first token, tanh pooler, or mean over all tokens."""
+    pooling: PoolingChoice = Component(name="cls")
+    """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: HeadChoice = Component(name="linear")
     """What turns vectors into the answer: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
     dropout: float = Field(default=0.1, ge=0, lt=1)

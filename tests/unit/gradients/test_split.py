@@ -125,6 +125,7 @@ CASES: dict[str, dict[str, Any]] = {
         "tasks": {"quora": {"pair_input": "siamese", "head": "concat-difference"}, "sts": {"pair_input": "joint"}}
     },
     "poolings": {"tasks": {"sst": {"pooling": "cls"}, "quora": {"pooling": "pooler"}, "sts": {"pooling": "mean"}}},
+    "attention": {"tasks": {"sst": {"pooling": "attention"}, "sts": {"pooling": "attention"}}},
     "two poolers": {"tasks": {"sst": {"pooling": "pooler"}, "sts": {"pooling": "pooler"}}},
     "recomputed layers": {"encoder": {"recompute": True}},
     "smart in recomputed layers": {"encoder": {"recompute": True}, "objectives": [SMART]},

@@ -28,7 +28,8 @@ def model() -> MultiTaskModel:
     torch.manual_seed(0)
     encoder = Encoder(EncoderConfig("bert", 100, 32, 32, 2, 4, 64, 128))
     heads = {"single": HEADS["linear"](32, outputs=3, dropout=0.1), "pair": HEADS["concat"](32, outputs=1, dropout=0.1)}
-    return MultiTaskModel(encoder, heads=heads, poolings={"single": POOLINGS["cls"], "pair": POOLINGS["mean"]}).eval()
+    poolings = {"single": POOLINGS["cls"](32), "pair": POOLINGS["mean"](32)}
+    return MultiTaskModel(encoder, heads=heads, poolings=poolings).eval()
 
 
 def portion(task: str, rows: int) -> Portion:

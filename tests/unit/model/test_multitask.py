@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from palbert.build import build_model
 from palbert.data.collate import Portion, collate
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
+from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
 from palbert.tasks.catalog import CATALOG
@@ -99,6 +101,42 @@ def test_word_embeddings_may_be_given(model: MultiTaskModel, tokenizer: TextToke
 def test_roles_share_out_all_parameters(model: MultiTaskModel) -> None:
     shared_out = [id(parameter) for _, module in model.roles() for parameter in module.parameters()]
     assert sorted(shared_out) == sorted(id(parameter) for parameter in model.parameters())
+
+
+def test_poolings_without_weights_add_no_keys_to_a_checkpoint(model: MultiTaskModel) -> None:
+    assert {task: type(pooling).__name__ for task, pooling in model.poolings.items()} == {
+        "sst": "Mean", "quora": "Pooler", "sts": "Cls", "cosine": "Mean",
+    }  # fmt: skip
+    assert not [key for key in model.state_dict() if key.startswith("poolings.")]
+
+
+def test_a_pooling_with_weights_is_moved_saved_and_trained_with_the_heads(
+    tiny_encoder: Path, tokenizer: TextTokenizer
+) -> None:
+    task = Task.model_validate({"name": "sst", **CATALOG["sst"], "pooling": "attention"})
+    model = build_model({"sst": task}, load_encoder(tiny_encoder))
+    weight = model.get_parameter("poolings.sst.weight")
+    assert [role for role, module in model.roles() if any(each is weight for each in module.parameters())] == ["heads"]
+    assert torch.equal(model.state_dict()["poolings.sst.weight"], weight)
+    model(batch_of(["sst"], tokenizer))["sst"].square().sum().backward()
+    assert weight.grad is not None and weight.grad.abs().sum() > 0
+    assert not model.eval().poolings["sst"].training
+    assert model.to(torch.float64).get_parameter("poolings.sst.weight").dtype is torch.float64
+
+
+def test_the_pooler_takes_the_first_token_through_the_encoders_tanh_layer(
+    model: MultiTaskModel, tokenizer: TextTokenizer
+) -> None:
+    batch = batch_of(["quora"], tokenizer)
+    first = model.encoder(batch)[batch.starts[:-1].long()]
+    torch.testing.assert_close(model.vectors(batch)["quora"], model.encoder.pool(first))
+
+
+def test_a_pooler_is_refused_where_the_encoder_has_none(tiny_encoder: Path) -> None:
+    task = Task.model_validate({"name": "sst", **CATALOG["sst"], "pooling": "pooler"})
+    encoder = Encoder(replace(load_encoder(tiny_encoder).config, pooler=False))
+    with pytest.raises(RecipeError, match=r"tasks\.sst\.pooling: 'pooler' needs an encoder with a pooler"):
+        build_model({"sst": task}, encoder)
 
 
 def test_encoder_parts_share_out_the_encoder_from_the_bottom_up(model: MultiTaskModel) -> None:

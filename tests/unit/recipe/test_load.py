@@ -276,7 +276,7 @@ def test_the_courses_test_files_are_taken_where_they_are(tmp_path: Path) -> None
 
 def test_a_recipes_own_settings_stand_above_the_catalogs() -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"sst": {"pooling": "mean", "max_length": 9}}})
-    assert (recipe.tasks["sst"].pooling, recipe.tasks["sst"].max_length) == ("mean", 9)
+    assert (recipe.tasks["sst"].pooling.name, recipe.tasks["sst"].max_length) == ("mean", 9)
     assert recipe.tasks["sst"].classes == CATALOG["sst"]["classes"]
 
 

@@ -1,13 +1,12 @@
-"""Task, Source and Component: what they fill in, and what they refuse."""
+"""Task and Source: what they fill in, and what they refuse."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from palbert.tasks.choices import Component, component, one_of
 from palbert.tasks.sources import Source
 from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, SIAMESE_HEADS, Task
 
@@ -127,33 +126,9 @@ def test_one_file_stands_for_a_list_of_one() -> None:
 
 def test_an_own_class_may_stand_for_loss_pooling_and_head() -> None:
     task = Task.model_validate({**SINGLE, "loss": "my.losses:Huber", "pooling": "m:Max", "head": "my_heads:Deep"})
-    assert (task.loss, task.pooling, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
+    assert (task.loss, task.pooling.name, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
 
 
 def test_a_task_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Task.model_validate(SINGLE).weight = 2.0  # type: ignore[misc]
-
-
-def test_a_component_keeps_its_options_apart_from_its_name() -> None:
-    written = Component.model_validate({"name": "mlp", "width": 3, "deep": True})
-    assert (written.name, written.options) == ("mlp", {"width": 3, "deep": True})
-    assert Component.model_validate("mlp") == Component(name="mlp")
-    assert Component(name="mlp").options == {}
-
-
-@pytest.mark.parametrize("name", ["module:Class", "package.module:Class", "_m:_C"])
-def test_a_component_may_be_an_own_class(name: str) -> None:
-    choice = TypeAdapter(component("known"))
-    assert choice.validate_python({"name": name, "depth": 2}).options == {"depth": 2}
-
-
-@pytest.mark.parametrize("name", ["knowm", "module:", ":Class", "a b:C", "module:Class:more", "1module:Class"])
-def test_a_component_of_an_unknown_name_is_refused(name: str) -> None:
-    with pytest.raises(ValidationError, match="unknown name"):
-        TypeAdapter(component("known")).validate_python(name)
-
-
-def test_one_of_lists_what_is_known() -> None:
-    with pytest.raises(Exception, match=r"unknown name 'thre'\. Known: one, three, two\. Did you mean 'three'\?"):
-        one_of("one", "two", "three").func("thre")  # type: ignore[call-arg]

@@ -20,6 +20,7 @@ MODULE = '''
 import torch
 from torch import nn
 from palbert.gradients import GradientMethod, Weighting
+from palbert.model.pooling import Pooling
 from palbert.training.samplers import Sampler
 
 calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0, "weighting": 0}
@@ -65,11 +66,20 @@ class Absolute(nn.Module):
         return (outputs.squeeze(1) - labels).abs().mean()
 
 
-def first_and_last(encoder, hidden, batch, part):
-    calls["pooling"] += 1
-    starts = batch.starts[part.sequences]
-    ends = batch.starts[part.sequences.start + 1 : part.sequences.stop + 1] - 1
-    return hidden[starts] + hidden[ends]
+class FirstAndLast(Pooling):
+    def __init__(self, hidden_size, *, scale=1.0):
+        super().__init__(hidden_size)
+        self.scale = nn.Parameter(torch.full((hidden_size,), scale))
+
+    def forward(self, hidden, batch, part):
+        calls["pooling"] += 1
+        starts = batch.starts[part.sequences]
+        ends = batch.starts[part.sequences.start + 1 : part.sequences.stop + 1] - 1
+        return self.scale * (hidden[starts] + hidden[ends])
+
+
+def first(encoder, hidden, batch, part):
+    return hidden[batch.starts[part.sequences]]
 
 
 class Half:
@@ -152,7 +162,7 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
     module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
 ) -> None:
     values["tasks"]["sst"] |= {"loss": "my_parts:seven", "head": {"name": "my_parts:Gated", "gates": 3}}
-    values["tasks"]["sts"] |= {"loss": "my_parts:Absolute", "pooling": "my_parts:first_and_last"}
+    values["tasks"]["sts"] |= {"loss": "my_parts:Absolute", "pooling": {"name": "my_parts:FirstAndLast", "scale": 3.0}}
     values["training"] |= {"sampler": {"name": "my_parts:OnlyEvery", "first": 2}, "gradients": "my_parts:Plain"}
     values["optimizer"] = {"learning_rate": 1e-3, "schedule": {"name": "my_parts:Half", "share": 0.25}}
     run = tmp_path / "run"
@@ -175,6 +185,8 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
     assert json.loads(asked.out)["prediction"] == prediction.answer
     head = palbert.load(run).inference.model.heads["sst"]
     assert type(head).__name__ == "Gated" and len(head.gate) == 3
+    pooling = palbert.load(run).inference.model.poolings["sts"]
+    assert 1 < pooling.scale.mean() < 5 and (pooling.scale != 3).all()  # trained and saved
     assert cli("evaluate", run).code == 0
     assert cli("train", run / "recipe.toml", "--out", run, "--resume").code == 0
 
@@ -199,6 +211,8 @@ def test_an_own_weighting_is_asked_for_the_weights_of_every_step(
         ({"tasks.sst.head": "broken_parts:Head"}, "'broken_parts:Head' cannot be imported: SyntaxError"),
         ({"tasks.sst.loss": "my_parts:nothing"}, "'my_parts:nothing' cannot be imported"),
         ({"tasks.sst.pooling": "my_parts:nothing"}, "'my_parts:nothing' cannot be imported"),
+        ({"tasks.sst.pooling": "my_parts:first"}, "'my_parts:first' is not a pooling."),
+        ({"tasks.sst.pooling": {"name": "my_parts:FirstAndLast", "scales": 2}}, "Did you mean 'scale'?"),
         ({"training.sampler": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
         ({"training.gradients": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
         ({"optimizer.schedule": "my_parts:Nothing"}, "'my_parts:Nothing' cannot be imported"),
