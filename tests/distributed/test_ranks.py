@@ -25,7 +25,7 @@ from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_rank
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state
 from palbert.training.hooks import read_records
-from palbert.verbs.train import Run
+from palbert.verbs.train import TrainingRun
 
 WORKER = Path(__file__).with_name("worker.py")
 PCGRAD = {"gradients": "pcgrad"}
@@ -170,8 +170,10 @@ def test_a_run_of_two_that_was_stopped_and_resumed_is_the_run_in_one_go(results:
 
 def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> None:
     recipe = make_recipe(json.loads((results / "resumable.json").read_text()))
+    run = TrainingRun(recipe, RunFolder(results / "resumed"), resume=True)
+    run.prepare()
     with pytest.raises(CheckpointError, match="expected 2, as many as the run began with, found 1") as error:
-        Run(recipe, RunFolder(results / "resumed"), resume=True)._restore()
+        run.fit()
     assert "torchrun --nproc-per-node 2 -m palbert train" in str(error.value)
     with pytest.raises(CheckpointError, match=r"expected 1, .* found 2"):
         restore_random_state({"cpu": torch.get_rng_state()}, torch.device("cpu"), Processes(1, 2))

@@ -19,7 +19,7 @@ from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import module_tensors
 from palbert.training.trainer import Evaluation, Hook, Trainer
-from palbert.verbs.train import Run
+from palbert.verbs.train import TrainingRun
 
 
 class Record(Hook):
@@ -49,9 +49,15 @@ def unscored(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
     return Evaluation(epoch=epoch, step=step, overall=0.0, tasks={})
 
 
+def prepared(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool = False) -> TrainingRun:
+    run = TrainingRun(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks)
+    run.prepare()
+    return run
+
+
 def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
     """Do all steps of a recipe, without evaluation and files."""
-    run = Run(make_recipe(values), RunFolder(folder / "run"), resume=False, ranks=ranks)
+    run = prepared(values, folder / "run", ranks)
     record = Record()
     run.trainer.hooks, run.trainer.evaluate = [record], unscored
     drawn = torch.get_rng_state()[:64].tolist()
@@ -63,15 +69,14 @@ def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
 
 def resume_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
     """Train in one go, and again with a stop that the last process alone is asked for."""
-    recipe = make_recipe(values)
-    Run(recipe, RunFolder(folder / "undisturbed"), resume=False, ranks=ranks).fit()
-    run = Run(recipe, RunFolder(folder / "resumed"), resume=False, ranks=ranks)
-    made = run._hooks
+    prepared(values, folder / "undisturbed", ranks).fit()
+    run = prepared(values, folder / "resumed", ranks)
+    made = run.make_hooks
     if ranks.rank == ranks.size - 1:
-        run._hooks = lambda best: [Stop(5), *made(best)]  # type: ignore[method-assign]
+        run.make_hooks = lambda best: [Stop(5), *made(best)]  # type: ignore[method-assign]
     assert not run.fit()
     ranks.wait()
-    assert Run(recipe, RunFolder(folder / "resumed"), resume=True, ranks=ranks).fit()
+    assert prepared(values, folder / "resumed", ranks, resume=True).fit()
     ranks.wait()
 
 

@@ -18,6 +18,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.runtime.files import new_folder, recover_folder
 from palbert.training.averaging import NoAverage
+from palbert.training.trainer import Trainer
 
 FORMAT = 1
 MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
@@ -93,6 +94,13 @@ def load_weights(folder: Path, model: nn.Module) -> None:
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
     model.load_state_dict(weights)
+
+
+def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None:
+    """Restore the average of the weights, the optimizer and the objective."""
+    restore_average(folder, trainer.average, state.average)
+    restore_optimizer(trainer.optimizer, state.optimizer)
+    restore_objective(folder, trainer.objective, state.objective)
 
 
 def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Tensor]) -> None:

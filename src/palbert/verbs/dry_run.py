@@ -19,8 +19,8 @@ from palbert.runtime.memory import bytes_of
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.footprint import Footprint, Load, Prober, held_by, largest_loads
 from palbert.training.trainer import Trainer
-from palbert.verbs.pretrain import Pretraining
-from palbert.verbs.train import Run
+from palbert.verbs.pretrain import PretrainingRun
+from palbert.verbs.train import TrainingRun
 
 log = logging.getLogger(__name__)
 
@@ -84,18 +84,21 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     nowhere = RunFolder(Path("runs") / "dry-run")  # only looked at: it must not be the encoder
-    run = Run(recipe, nowhere, resume=False)
+    run = TrainingRun(recipe, nowhere)
+    run.prepare()
     phases = []
     if recipe.pretraining:  # while the tasks' model waits
         beside = bytes_of(held_by(run.trainer))
-        trainer = Pretraining(run.recipe, nowhere, resume=False).trainer
-        phases.append(_probe("pretraining", trainer, dict(trainer.position.draws), beside=beside))
-        del trainer
+        pretraining = PretrainingRun(run.recipe, nowhere)
+        pretraining.prepare()
+        phases.append(
+            _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), beside=beside)
+        )
+        del pretraining
     draws = dict(run.trainer.position.draws)
-    for number in range(len(run.stages)):
-        run.trainer = run.trainer_of(number)  # in the place of the one before, as in a run
-        name = recipe.phases[number].name if recipe.phases else ""
-        phases.append(_probe(name or str(number + 1), run.trainer, draws))
+    for phase in range(len(run.phases)):
+        run.trainer = run.make_trainer(phase)  # replaces the one before, as in a run
+        phases.append(_probe(run.phase_name(phase) or str(phase + 1), run.trainer, draws))
     device = run.machine.device
     cuda = device.type == "cuda"
     return DryRun(

@@ -1,4 +1,4 @@
-"""Pretrain: a recipe's encoder, trained further on masked words of the tasks' own text, to an encoder folder."""
+"""Pretrain: train a recipe's encoder further on masked words of the tasks' texts, and write an encoder folder."""
 
 from __future__ import annotations
 
@@ -8,38 +8,25 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_pretrainer, check_names, check_pretraining, load_corpus
-from palbert.data.tokenizer import TextTokenizer
+from palbert.build import build_pretrainer, check_pretraining, load_corpus
 from palbert.errors import DeviceError, RunFolderError, StoppedError, TrainingError
-from palbert.model.masked import load_masked, save_masked
-from palbert.model.pretrained import remove_folder_files, resolve_encoder
+from palbert.model.masked import MaskedModel, load_masked, save_masked
+from palbert.model.pretrained import remove_folder_files
 from palbert.model.recompute import recompute_activations
-from palbert.recipe.load import dump_recipe, load_recipe, with_texts
+from palbert.recipe.load import load_recipe, with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state, seed_everything
-from palbert.training.checkpoint import (
-    load_weights,
-    read_description,
-    read_state,
-    restore_objective,
-    restore_optimizer,
-)
-from palbert.training.hooks import Checkpoints, MetricsLog, read_records
-from palbert.training.interrupt import stop_on_interrupt
-from palbert.training.trainer import Position
-from palbert.verbs.running import (
-    compare_provenance,
-    provenance_of,
-    refuse_another_recipe,
-    refuse_own_encoder,
-    tensorboard_writers,
-)
+from palbert.runtime.seeding import seed_everything
+from palbert.training.checkpoint import TrainerState
+from palbert.training.hooks import read_records
+from palbert.training.trainer import Trainer
+from palbert.verbs.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +44,9 @@ def pretrain(
 
     Args:
         recipe: A recipe, its file, or the name of a built-in one; its `[pretraining]` section says how.
-        text: Plain text files, one text a line, beside the texts of the tasks' training files.
-        out: The folder; runs/<name of the recipe>-pretrained unless given.
-        resume: Go on with what was begun in that folder.
+        text: Plain text files, one text per line, in addition to the tasks' training texts.
+        out: The folder; runs/<recipe name>-pretrained unless given.
+        resume: Continue the pretraining in that folder.
         force: Replace what is in that folder.
         overrides: Settings as `key=value`.
 
@@ -78,7 +65,8 @@ def pretrain(
     folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    pretraining = Pretraining(with_texts(recipe, text), folder, resume=resume)
+    pretraining = PretrainingRun(with_texts(recipe, text), folder, resume=resume)
+    pretraining.prepare()
     with folder.locked():
         if not pretraining.fit():
             raise StoppedError(folder.path, verb="pretrain")
@@ -86,112 +74,92 @@ def pretrain(
 
 
 def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
-    """Pretrain inside a run, before its tasks, or go on with that; return the folder of the new encoder."""
+    """Start or continue the pretraining that precedes a run's tasks; return the folder of the new encoder."""
     folder = RunFolder(run.pretrained)
     if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
         return folder.path
-    pretraining = Pretraining(recipe, folder, resume=folder.has_begun)
-    if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step is one too
+    pretraining = PretrainingRun(recipe, folder, resume=folder.has_begun)
+    pretraining.prepare()
+    if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step counts too
         raise StoppedError(run.path, verb="train")
     return folder.path
 
 
 def _is_complete(folder: RunFolder) -> bool:
-    """Whether an encoder is there as a whole: its report is written last."""
+    """Whether the folder holds a complete encoder: the report is written last."""
     return folder.report("json").is_file()
 
 
-class Pretraining:
-    """One further pretraining: everything is loaded and checked here, before the folder is touched."""
+class PretrainingRun(Run):
+    """One further pretraining of a recipe's encoder on masked words."""
 
-    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool) -> None:
-        check_names(recipe)
-        self.section = recipe.pretraining or PretrainingSection()
-        self.folder = folder
-        self.resume = resume and folder.has_begun
-        self.machine = Machine.for_recipe(recipe)
-        self.source = resolve_encoder(recipe.encoder.name)
-        refuse_own_encoder(folder, self.source)
-        self.tokenizer = TextTokenizer.from_folder(self.source)
+    model: MaskedModel
+
+    def load(self) -> None:
+        """Load the encoder with its masked-word head and the texts, and build the trainer."""
+        recipe, section = self.recipe, self.section
         seed_everything(recipe.seed)
         model = load_masked(
-            self.source, dropout=recipe.encoder.dropout, attention_dropout=recipe.encoder.attention_dropout
+            self.encoder_folder, dropout=recipe.encoder.dropout, attention_dropout=recipe.encoder.attention_dropout
         )
         if recipe.encoder.recompute:
             model.encoder.run_layer = recompute_activations
         self.model = model.to(self.machine.device)
-        check_pretraining(self.section, self.tokenizer, self.model.encoder.config)
-        self.train, held_out, files = load_corpus(recipe, self.section, self.tokenizer)
-        log.info("pretraining on %s different texts, %s held out", f"{self.train.texts:,}", f"{held_out.texts:,}")
-        provenance = provenance_of(self.source, files)
-        compare_provenance(recipe.provenance, provenance)
-        self.recipe = recipe.model_copy(update={"provenance": provenance, "pretraining": self.section})
-        self.trainer = build_pretrainer(
+        check_pretraining(section, self.tokenizer, self.model.encoder.config)
+        self.train, self.held_out, files = load_corpus(recipe, section, self.tokenizer)
+        log.info("pretraining on %s different texts, %s held out", f"{self.train.texts:,}", f"{self.held_out.texts:,}")
+        self.set_provenance(files)
+        self.recipe = self.recipe.model_copy(update={"pretraining": section})
+        self.trainer = self.make_trainer(0)
+        self.phases = [self.trainer.epochs]
+
+    @property
+    def section(self) -> PretrainingSection:
+        """The recipe's `[pretraining]`, or its defaults."""
+        return self.recipe.pretraining or PretrainingSection()
+
+    def make_trainer(self, phase: int) -> Trainer:
+        """Make the trainer of masked words; there is one phase."""
+        return build_pretrainer(
             self.recipe,
             self.section,
             self.model,
             tokenizer=self.tokenizer,
             machine=self.machine,
             train=self.train,
-            held_out=held_out,
+            held_out=self.held_out,
         )
 
     def fit(self) -> bool:
-        """Train to the end and write the encoder; return False if stopped by Ctrl-C."""
-        best = self._restore() if self.resume else self._start()
-        training = self.recipe.training
-        writers = tensorboard_writers(self.recipe, self.folder)
-        metrics = MetricsLog(self.folder.metrics, every=training.log_every, writers=writers)
-        description = {"palbert": __version__, "encoder": asdict(self.model.encoder.config), "tasks": {}}
-        checkpoints = Checkpoints(
-            self.folder.checkpoints,
-            self.tokenizer,
-            description=description,
-            metrics={},
-            every=training.save_every,
-            best=best,
-        )
-        if not self.resume:
-            before = self.trainer.evaluate(self.model, epoch=0, step=0)
-            metrics.write_evaluation(before)
-            log.info("before: %s", before)
-        self.trainer.hooks = [metrics, checkpoints]
+        """Train to the end and write the encoder; return False if Ctrl-C stopped it before."""
         try:
-            with stop_on_interrupt(self.trainer):
-                done = self.trainer.fit()
-        except TrainingError as error:  # the rate that is at fault has another name here than in training
+            finished = super().fit()
+        except TrainingError as error:  # the learning rate has another name here than in training
             hint = "Lower pretraining.learning_rate, or set a smaller training.clip."
             raise TrainingError(error.message, hint=hint) from error
-        if done:
+        if finished:
             self._finish()
-        return done
+        return finished
 
-    def _start(self) -> dict[str, float]:
-        self.folder.clear()
-        remove_folder_files(self.folder.path)
-        write_text(self.folder.recipe, dump_recipe(self.recipe))
-        return {}
+    def open_folder(self) -> TrainerState | None:
+        """Open the folder; remove the encoder that a former pretraining wrote."""
+        state = super().open_folder()
+        if state is None:
+            remove_folder_files(self.folder.path)
+        return state
 
-    def _restore(self) -> dict[str, float]:
-        """Put weights, optimizer, generators and position back; return the best score so far."""
-        refuse_another_recipe(self.folder.recipe, self.recipe)
-        write_text(self.folder.recipe, dump_recipe(self.recipe))  # its files may lie elsewhere now
-        last = self.folder.checkpoint("last")
-        read_description(last)
-        state = read_state(last)
-        self.folder.sweep()
-        load_weights(last, self.model)
-        restore_optimizer(self.trainer.optimizer, state.optimizer)
-        restore_objective(last, self.trainer.objective, state.objective)
-        restore_random_state(state.random, self.machine.device)
-        self.trainer.position = Position(**state.position)
-        log.info("resuming at step %d of %d", self.trainer.position.step, self.trainer.total_steps)
-        return state.best
+    def phase_name(self, phase: int) -> str:
+        """Return "pretraining", which is not among the recipe's phases."""
+        return "pretraining"
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a checkpoint says of its model: the encoder; it has no tasks."""
+        return {"palbert": __version__, "encoder": asdict(self.model.encoder.config), "tasks": {}}
 
     def _finish(self) -> None:
-        """Write the encoder, then the report, and remove the checkpoints that only resuming needs."""
-        save_masked(self.model, self.folder.path, source=self.source)
+        """Write the encoder, then the report, and remove the checkpoints, which only resuming needs."""
+        save_masked(self.model, self.folder.path, source=self.encoder_folder)
         records = [record for record in read_records(self.folder.metrics) if record["kind"] == "evaluation"]
         [before], [after] = (record["tasks"].values() for record in (records[0], records[-1]))
         report = {

@@ -15,7 +15,7 @@ from palbert.model.recompute import keep_activations
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
-from palbert.verbs.pretrain import Pretraining
+from palbert.verbs.pretrain import PretrainingRun
 
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -104,7 +104,8 @@ def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_pat
     found = []
     for recompute in (False, True):
         tiny_recipe["encoder"]["recompute"] = recompute
-        run = Pretraining(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"), resume=False)
+        run = PretrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"))
+        run.prepare()
         assert (run.model.encoder.run_layer is keep_activations) != recompute
         found.append(train(run))
     (kept, weights), (again, same) = found

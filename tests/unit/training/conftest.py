@@ -35,6 +35,8 @@ def start(recipe: MakeRecipe, tmp_path: Path) -> Callable[..., Any]:
     """Return a function that builds a run, ready to fit."""
 
     def build(folder: str = "run", *, resume: bool = False, **changes: Any) -> Any:
-        return verb.Run(recipe(**changes), RunFolder(tmp_path / folder), resume=resume)
+        run = verb.TrainingRun(recipe(**changes), RunFolder(tmp_path / folder), resume=resume)
+        run.prepare()
+        return run
 
     return build

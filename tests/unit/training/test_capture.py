@@ -16,7 +16,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
 from palbert.training.capture import Eager, Graphs
 from palbert.verbs import train as verb
-from palbert.verbs.pretrain import Pretraining
+from palbert.verbs.pretrain import PretrainingRun
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 Start = Callable[..., Any]
@@ -90,7 +90,9 @@ def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -
 @cuda
 def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_path: Path) -> None:
     settings = {"pretraining": {"epochs": 1, "steps_per_epoch": 24, "batch_size": 8}, "run": {"device": "auto"}}
-    made = [Pretraining(recipe(**settings), RunFolder(tmp_path / name), resume=False) for name in ("one", "other")]
+    made = [PretrainingRun(recipe(**settings), RunFolder(tmp_path / name)) for name in ("one", "other")]
+    for each in made:
+        each.prepare()
     captured, computed = (each.trainer for each in made)
     computed.execution = Eager(computed.feed.device)
     found = []
@@ -155,9 +157,10 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
     settings = {"training": {"epochs": 2, "steps_per_epoch": 12, "sampler": "mixed"}}
 
     def run(folder: str, *, resume: bool, capture: str, stop: int | None = None) -> list[torch.Tensor]:
-        made = verb.Run(
+        made = verb.TrainingRun(
             recipe(**settings, run={"device": "auto", "capture": capture}), RunFolder(tmp_path / folder), resume=resume
         )
+        made.prepare()
         if stop:
             step = made.trainer.step
 
@@ -169,7 +172,8 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
         made.fit()
         return [parameter.detach().clone() for parameter in made.model.parameters()]
 
-    whole = verb.Run(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole"), resume=False)
+    whole = verb.TrainingRun(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole"))
+    whole.prepare()
     whole.fit()
     first, second = captures
     run("cut", resume=False, capture=first, stop=7)

@@ -167,7 +167,7 @@ def test_a_resumed_pretraining_has_the_scale_of_its_losses(
 def test_ctrl_c_while_the_pretraining_is_scored_for_the_last_time_stops_the_run(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = verb.Pretraining.fit
+    original = verb.PretrainingRun.fit
 
     def interrupted(self: Any) -> bool:
         done = original(self)
@@ -175,7 +175,7 @@ def test_ctrl_c_while_the_pretraining_is_scored_for_the_last_time_stops_the_run(
         return done
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(verb.Pretraining, "fit", interrupted)
+        patch.setattr(verb.PretrainingRun, "fit", interrupted)
         palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
     assert (tmp_path / "run/pretrained/report.json").is_file() and not (tmp_path / "run/metrics.jsonl").exists()
     palbert.train(palbert.make_recipe(values), out=tmp_path / "run", resume=True)
@@ -218,14 +218,14 @@ def test_a_run_stopped_in_either_phase_and_resumed_is_the_same(
     whole, stopped = palbert.train(recipe, out=tmp_path / "whole"), tmp_path / "stopped"
     with monkeypatch.context() as patch:
         if step > 10:
-            original = verb.Pretraining.fit
+            original = verb.PretrainingRun.fit
 
             def then_stop(self: Any) -> bool:
                 done = original(self)
                 stop_at(step - 10, patch)
                 return done
 
-            patch.setattr(verb.Pretraining, "fit", then_stop)
+            patch.setattr(verb.PretrainingRun, "fit", then_stop)
         else:
             stop_at(step, patch)
         result = cli("train", recipe, "--out", stopped)
@@ -306,7 +306,7 @@ def test_the_command_takes_text_files_and_shows_the_loss(
     )  # fmt: skip
     assert result.code == 0, result.err
     assert "held-out texts  before" in result.out and "Encoder: new" in result.out
-    assert "before: held-out loss" in result.err and "epoch 1/1: held-out loss" in result.err
+    assert "before training: held-out loss" in result.err and "epoch 1/1: held-out loss" in result.err
     recipe = palbert.load_recipe("new/recipe.toml")
     assert recipe.pretraining and recipe.pretraining.text == (str(tmp_path / "here" / "mine.txt"),)
     assert recipe.provenance and str(tmp_path / "here" / "mine.txt") in recipe.provenance.data_sha256

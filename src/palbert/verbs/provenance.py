@@ -1,4 +1,4 @@
-"""Running: what training and further pretraining share — provenance, resuming, and stopping by Ctrl-C."""
+"""Provenance: what a run is made from, and which runs may be resumed or replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
 from palbert.runtime.run_folder import RunFolder
-from palbert.training.hooks import TensorBoard
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def provenance_of(encoder: Path, hashes: Mapping[str, str], teachers: Mapping[st
 
 
 def compare_provenance(former: Provenance | None, present: Provenance) -> None:
-    """Say when a recipe that was run before meets other data or another encoder."""
+    """Warn if a recipe was run before with other data, another encoder or other teachers."""
     if former is None:
         return
     if former.encoder_sha256 and former.encoder_sha256 != present.encoder_sha256:
@@ -58,7 +57,7 @@ def compare_provenance(former: Provenance | None, present: Provenance) -> None:
 
 
 def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:
-    """Refuse to replace the very encoder that a run starts from."""
+    """Raise RunFolderError if the run would replace the encoder that it starts from."""
     place, start = folder.path.resolve(), encoder.resolve()
     if start == place or place in start.parents:
         raise RunFolderError(
@@ -68,7 +67,7 @@ def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:
 
 
 def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
-    """Refuse to resume with other settings than the run began with; files may lie elsewhere, but not differ."""
+    """Raise RecipeError if a run would be resumed with other settings; its files may have moved, but not changed."""
     former, present = _flat(load_recipe(path, check_files=False)), _flat(recipe)
     differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
     if differing:
@@ -79,7 +78,7 @@ def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
 
 
 DATA_FILE = re.compile(r"tasks\.[^.]+\.(extra\.[^.]+\.)?(train|dev|test)\.\d+\.path$")
-"""Where a recipe names a data file."""
+"""The places in a recipe that name a data file."""
 
 
 def _flat(recipe: Recipe) -> dict[str, str]:
@@ -107,14 +106,3 @@ def _flat(recipe: Recipe) -> dict[str, str]:
         ),
     )
     return flat
-
-
-def tensorboard_writers(recipe: Recipe, folder: RunFolder) -> list[Any]:
-    """Return what writes a run's records for TensorBoard, if the recipe asks for it and it is installed."""
-    if not recipe.run.tensorboard:
-        return []
-    try:
-        return [TensorBoard(folder.tensorboard)]
-    except ImportError:
-        log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
-        return []
