@@ -36,7 +36,7 @@ from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
 from palbert.training.averaging import NoAverage
 from palbert.training.buckets import Buckets
-from palbert.training.capture import Eager, Graphs
+from palbert.training.execution import Eager, Execution, Graphs
 from palbert.training.feed import Feed, SetFeed
 from palbert.training.loss_scale import DynamicScale, NoScale
 from palbert.training.optimizer import make_optimizer
@@ -190,7 +190,7 @@ def build_trainer(
     )
 
 
-def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = None) -> Eager:
+def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = None) -> Execution:
     """Choose how steps are computed: as CUDA graphs where there is CUDA, one process, and no word against it."""
     if device.type != "cuda" or recipe.run.capture == "off":
         return Eager(device)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import functools
 import gc
 import threading
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
 
+SYNCHRONISES = "called a synchronizing CUDA operation"
+"""How torch's warning begins when Python waits for the device."""
+
 Found = TypeVar("Found")
+
+
+class Graph(Protocol):
+    """Recorded work."""
+
+    def replay(self) -> None:
+        """Start the work on the device."""
+        ...
 
 
 class Recorder:
@@ -29,7 +42,7 @@ class Recorder:
         return _stream(self.device, threading.get_ident())
 
     def aside(self, work: Callable[[], Found]) -> Found:
-        """Do some work on the stream that graphs are recorded on: what it leaves behind belongs there."""
+        """Do some work on the stream that graphs are recorded on, so that its cached memory can be used there again."""
         current = torch.cuda.current_stream(self.device)
         stream = self.stream
         stream.wait_stream(current)
@@ -38,13 +51,20 @@ class Recorder:
         current.wait_stream(stream)
         return found
 
-    def record(self, work: Callable[[], Found]) -> tuple[torch.cuda.CUDAGraph, Found]:
+    def watching(self) -> AbstractContextManager[list[str]]:
+        """Return the context in which work is computed for the first time; it lists what cannot be recorded."""
+        return nullcontext([])
+
+    def prepare(self) -> None:
+        """Get ready for a recording."""
+
+    def record(self, work: Callable[[], Found]) -> tuple[Graph, Found]:
         """Record some work, which computes nothing; return its graph and where its results will be."""
         graph = torch.cuda.CUDAGraph()
         self._random_state = self._generator.clone_state()
 
         def recorded() -> Found:
-            # Only this thread's calls count: another one makes the next batches meanwhile.
+            # Restrict this thread only: another one prepares the next batches at the same time.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 return work()
@@ -54,10 +74,32 @@ class Recorder:
         with _without_collection():
             return graph, self.aside(recorded)
 
+    def finish(self) -> None:
+        """Clean up after a recording that succeeded."""
+
     def recover(self) -> None:
-        """After a failed recording, give the random generator the state that it had before."""
+        """After a failed recording, reset the random generator to the state that it had before."""
         torch.cuda.synchronize(self.device)
         self._generator.graphsafe_set_state(self._random_state)
+
+
+@contextmanager
+def noticing_waits() -> Iterator[list[str]]:
+    """List the lines of code that make the host wait for the device, as "file:line", at the end of the context."""
+    waits: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    for warning in caught:
+        if str(warning.message).startswith(SYNCHRONISES):
+            waits.append(f"{Path(warning.filename).name}:{warning.lineno}")
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 @functools.cache
@@ -68,7 +110,7 @@ def _stream(device: torch.device, thread: int) -> torch.cuda.Stream:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Keep Python from collecting garbage: it might free older graphs, which no recording survives."""
+    """Keep Python from collecting garbage: it might free older graphs, which breaks a recording."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.runtime.memory import Timeline, bytes_of, gauge, requested_bytes, stretches
-from palbert.training.capture import Eager, Graphs
+from palbert.training.execution import Eager, Graphs
 from palbert.training.miniature import miniature, scales
 from palbert.training.trainer import Trainer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -14,8 +15,9 @@ from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
+from palbert.runtime.replay import Work
 from palbert.training.averaging import NoAverage
-from palbert.training.capture import Eager, Gathered
+from palbert.training.execution import Eager, Execution, Losses
 from palbert.training.feed import Feed
 from palbert.training.loss_scale import NoScale
 from palbert.training.optimizer import clip_gradients, set_rates
@@ -117,7 +119,7 @@ class Trainer:
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
         ranks: Ranks | None = None,
-        execution: Eager | None = None,
+        execution: Execution | None = None,
         scale: NoScale | None = None,
     ) -> None:
         self.model = model
@@ -147,40 +149,45 @@ class Trainer:
         """Steps of the whole run."""
         return self.sampler.ends[-1]
 
-    def step(self, batches: Sequence[PackedBatch]) -> dict[str, Tensor]:
+    def step(self, batches: Sequence[PackedBatch]) -> Losses:
         """Update the weights once; return each set's loss, left on the device."""
         done, steps = self.position.step - self.steps.start, len(self.steps)
         set_rates(self.optimizer, self.schedule(done, steps))
-        losses = self.execution(self, batches)  # gather, decide, move: one by one, or replayed as a CUDA graph
+        losses = self.execution(self.update, batches)  # computed, or replayed as CUDA graphs
         self.average.update(done + 1, steps)
         return losses
 
-    def gather(self, batches: Sequence[PackedBatch]) -> Gathered:
-        """Take each set's loss on the batches of a step, and the gradients."""
-        self.optimizer.zero_grad()  # a step may begin again, when recording it has failed
+    def update(self, batches: Sequence[PackedBatch]) -> Work:
+        """Do the part of a step that can be captured: it runs on the device, and Python does not wait for it.
+
+        The exception is what a gradient method decides on the host. It is yielded as a function, for the caller to run
+        before the rest.
+        """
+        self.optimizer.zero_grad()  # an update may start again after it could not be recorded
         self.gradients.clear()
-        total: dict[str, Tensor] = {}
+        total: dict[str, Any] = {}
         for batch in batches:
-            with self.arithmetic(), self.gradients.watch():
-                losses = self.objective(self.model, batch)
-            balanced = batch.by_task(self.objective.balance(losses, batch.shares))
-            self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
-            for name, loss in losses.items():
-                total[name] = total.get(name, 0) + loss.detach()
+            for name, loss in self._take_gradients(batch).items():
+                total[name] = total.get(name, 0) + loss
         losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
-        return Gathered(losses, question=self.gradients.compare())
 
-    def decide(self, gathered: Gathered) -> None:
-        """Let the gradient method decide on the host how gradients are combined."""
-        self.gradients.decide(gathered.question)
-
-    def move(self, gathered: Gathered) -> None:
-        """Combine the gradients, clip, and move the weights and all that follows them."""
+        question = self.gradients.compare()
+        if question is not None:
+            yield partial(self.gradients.decide, question)
         self.gradients.combine()
         clip_gradients(self.optimizer, self.clip, self.scale)
         self.optimizer.step()
-        self.objective.after_step(self.model, gathered.losses)
+        self.objective.after_step(self.model, losses)
         self.optimizer.zero_grad()
+        return losses
+
+    def _take_gradients(self, batch: PackedBatch) -> Losses:
+        """Take the gradients of one batch; return each set's loss before balancing."""
+        with self.arithmetic(), self.gradients.watch():
+            losses = self.objective(self.model, batch)
+        balanced = batch.by_task(self.objective.balance(losses, batch.shares))
+        self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
+        return {name: loss.detach() for name, loss in losses.items()}
 
     def fit(self) -> bool:
         """Train from the present position to the end of the last epoch; return False if stopped before it."""

@@ -308,9 +308,13 @@ def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
     assert trainer.gradients.kept.numbers is numbers and len(numbers) == 3
 
 
+def break_off(*_: Any) -> None:
+    raise RuntimeError("broke off")
+
+
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
 def test_a_step_that_broke_off_leaves_nothing_to_the_next(
-    values: dict[str, Any], tmp_path: Path, gradients: str
+    values: dict[str, Any], tmp_path: Path, gradients: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values["training"]["gradients"] = gradients
     made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
@@ -322,7 +326,9 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
     batches = trainer.feed(TASKS, dict.fromkeys(TASKS, 0))
     for breaks_off in (False, True):
         if breaks_off:
-            trainer.gather(batches)
+            with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broke off"):
+                patch.setattr("palbert.training.trainer.clip_gradients", break_off)
+                trainer.step(batches)
         torch.manual_seed(0)
         trainer.step(batches)
     assert_same(seen[:1], seen[1:])
@@ -339,7 +345,7 @@ def test_captured_steps_on_cuda_have_the_update_of_separate_passes(
     values["run"] |= {"device": "cuda", "precision": precision}
     settings: dict[str, Any] = {"plan": [TASKS] * 4, "same": True}  # computed, captured, and replayed twice
     (split, trainer), (separate, _) = run(values, split=True, **settings), run(values, split=False, **settings)
-    assert trainer.execution.obstacle == "" and trainer.execution.replayed == 3
+    assert trainer.execution.obstacle == "" and trainer.execution.replay.replayed == 3
     for mine, theirs in zip(split, separate, strict=True):
         for name, value in mine.items():
             assert (value - theirs[name]).norm() <= (2e-2 if precision == "bf16" else 1e-4) * theirs[name].norm() + 1e-4

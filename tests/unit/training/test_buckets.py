@@ -63,12 +63,12 @@ def steps(start: Start) -> Callable[..., Any]:
         run.model.eval()  # dropout would draw for the filling too
         sets = ("sst", "quora", "sts")
         batches = trainer.feed(sets, dict.fromkeys(sets, 0))
-        gathered = trainer.gather(batches)
-        if gathered.question is not None:
-            trainer.decide(gathered)
-        trainer.gradients.combine()
-        gradients = [None if p.grad is None else p.grad.clone() for p in trainer.parameters]
-        return {name: float(loss) for name, loss in gathered.losses.items()}, gradients, batches
+        gradients: list[torch.Tensor | None] = []
+        trainer.optimizer.register_step_pre_hook(
+            lambda *_: gradients.extend(None if p.grad is None else p.grad.clone() for p in trainer.parameters)
+        )
+        losses = trainer.step(batches)
+        return {name: float(loss) for name, loss in losses.items()}, gradients, batches
 
     return of
 

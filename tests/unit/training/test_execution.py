@@ -14,7 +14,7 @@ from palbert.objectives import Pass, Term
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
-from palbert.training.capture import Eager, Graphs
+from palbert.training.execution import Eager, Graphs
 from palbert.verbs import train as verb
 from palbert.verbs.pretrain import PretrainingRun
 
@@ -80,7 +80,7 @@ def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -
     losses, weights = fitted(captured)
     expected_losses, expected_weights = fitted(computed)
     execution = captured.trainer.execution
-    assert execution.replayed > len(losses) / 2, execution.summary()
+    assert execution.replay.replayed > len(losses) / 2, execution.summary()
     for found, expected in zip(losses, expected_losses, strict=True):
         assert found == pytest.approx(expected, rel=1e-5)
     for one, other in zip(weights, expected_weights, strict=True):
@@ -104,7 +104,7 @@ def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_pat
             losses.append(float(trainer.step(trainer.feed(sets, dict.fromkeys(sets, number % 2)))["mlm"]))
             trainer.position.step += 1
         found.append(losses)
-    assert captured.execution.replayed > 12, captured.execution.summary()
+    assert captured.execution.replay.replayed > 12, captured.execution.summary()
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_replays_are_not_disturbed_by_larger_batches_in_between(start: Start) ->
             torch.full((2**20,), torch.nan, device="cuda")  # over what was given back
         found.append((losses, torch.cat([parameter.detach().flatten() for parameter in run.model.parameters()])))
     (losses, weights), (expected_losses, expected_weights) = found
-    assert captured.trainer.execution.replayed == 5
+    assert captured.trainer.execution.replay.replayed == 5
     assert losses == pytest.approx(expected_losses, rel=1e-5)
     torch.testing.assert_close(weights, expected_weights, rtol=1e-5, atol=1e-7)
 
@@ -138,14 +138,14 @@ def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
     sets = ("sst", "quora", "sts")
     batches = trainer.feed(sets, dict.fromkeys(sets, 0))
     losses = [float(trainer.step(batches)["sst"]) for _ in range(6)]
-    assert trainer.execution.replayed == 5
+    assert trainer.execution.replay.replayed == 5
     assert len(set(losses)) == 6
     before = [parameter.detach().clone() for parameter in run.model.parameters()]
     trainer.step(batches)
     assert all(torch.equal(one, other) for one, other in zip(before, run.model.parameters(), strict=True))
     trainer.schedule = lambda step, total: 1.0
     trainer.step(batches)
-    assert trainer.execution.replayed == 7
+    assert trainer.execution.replay.replayed == 7
     assert not all(torch.equal(one, other) for one, other in zip(before, run.model.parameters(), strict=True))
 
 
@@ -218,8 +218,8 @@ def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
     with caplog.at_level("INFO"):
         losses, _ = fitted(run)
     assert len(losses) == 24
-    assert run.trainer.execution.replayed == 0
-    assert "test_capture.py" in run.trainer.execution.summary()
+    assert run.trainer.execution.replay.replayed == 0
+    assert "test_execution.py" in run.trainer.execution.summary()
     assert [record.message for record in caplog.records if "not captured" in record.message] == [
         f"steps are not captured as CUDA graphs: {run.trainer.execution.obstacle}"
     ]

@@ -1,0 +1,88 @@
+"""Execution: updates computed kernel by kernel, or replayed as CUDA graphs without Python in between."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
+from palbert.batch import PackedBatch
+from palbert.runtime.graphs import Recorder, noticing_waits
+from palbert.runtime.replay import Replay, Work, run
+
+PATIENCE = 3
+"""Failures to record a step after which none is recorded; one may come from a kernel that was not loaded yet."""
+
+Losses = dict[str, Tensor]
+Update = Callable[[Sequence[PackedBatch]], Work]
+"""The work of a step on the device, which yields what the host has to decide, and returns each set's loss."""
+
+
+class Execution(ABC):
+    """How updates are computed."""
+
+    @abstractmethod
+    def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Do an update; return each set's loss."""
+
+    def summary(self) -> str:
+        """Return how steps were computed, for the log; empty if there is nothing to report."""
+        return ""
+
+
+class Eager(Execution):
+    """Compute every step kernel by kernel."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Do an update; return each set's loss."""
+        return run(update([batch.to(self.device) for batch in batches]))
+
+
+class Graphs(Execution):
+    """Replay steps whose kind has come before: the same sets, rows and filled-up sizes.
+
+    The first step of a kind is also watched: one that makes the host wait for the device cannot be captured. Learning
+    rates are read from the device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.replay = Replay(StepRecorder(device), what="steps", patience=PATIENCE)
+
+    def __call__(self, update: Update, batches: Sequence[PackedBatch]) -> Losses:
+        """Do an update; return each set's loss."""
+        return self.replay(update, batches)
+
+    @property
+    def obstacle(self) -> str:
+        """Why no more steps are captured; empty if they are."""
+        return self.replay.obstacle
+
+    def summary(self) -> str:
+        """Return how steps were computed, for the log."""
+        replay = self.replay
+        if self.obstacle:
+            return f"{replay.computed:,} steps computed without CUDA graphs: {self.obstacle}"
+        share = f"{replay.replayed:,} of {replay.replayed + replay.computed:,} steps"
+        return f"{share} replayed from {replay.graphs} CUDA graphs, captured in {replay.seconds:.1f} s"
+
+
+class StepRecorder(Recorder):
+    """Record whole steps, which take most of the device's memory."""
+
+    def watching(self) -> AbstractContextManager[list[str]]:
+        """List the lines that make the host wait for the device."""
+        return noticing_waits()
+
+    def prepare(self) -> None:
+        """Wait for the steps before."""
+        torch.cuda.synchronize(self.device)
+
+    def finish(self) -> None:
+        """Free the memory that the computed step worked in: graphs have their own."""
+        torch.cuda.empty_cache()
