@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,34 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     (folder / "config.json").write_text(json.dumps(config))
     save_file(_bert_weights(config), folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_modernbert(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a ModernBERT of four layers and 32 dimensions whose windows are shorter than most texts."""
+    from palbert.model.encoder import Encoder
+    from palbert.model.families import export, read_config
+
+    folder = tmp_path_factory.mktemp("tiny-modernbert")
+    shutil.copyfile(tiny_encoder / "tokenizer.json", folder / "tokenizer.json")
+    config = {
+        "model_type": "modernbert",
+        "vocab_size": json.loads((tiny_encoder / "config.json").read_text())["vocab_size"],
+        "hidden_size": 32,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 128,
+        "local_attention": 6,
+        "initializer_range": 0.1,
+        "pad_token_id": 0,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = Encoder(read_config(config, pooler=False, where="config.json"))
+    save_file(export(encoder), folder / "model.safetensors")
     return folder
 
 

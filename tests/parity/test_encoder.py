@@ -28,6 +28,14 @@ SHAPE = {
     "max_position_embeddings": 514,
     "initializer_range": 0.2,
 }
+MODERNBERT = {
+    **SHAPE,
+    "hidden_size": 40,
+    "num_hidden_layers": 5,
+    "max_position_embeddings": 512,
+    "local_attention": 16,
+    "pad_token_id": 0,
+}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("Bert", {**SHAPE, "max_position_embeddings": 512}),
     "roberta": ("Roberta", {**SHAPE, "type_vocab_size": 1, "layer_norm_eps": 1e-5}),
@@ -48,11 +56,29 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "electra": ("Electra", {**SHAPE, "max_position_embeddings": 512, "embedding_size": 20, "hidden_act": "relu"}),
     "electra without projection": ("Electra", {**SHAPE, "max_position_embeddings": 512, "embedding_size": 36}),
     "mpnet": ("MPNet", SHAPE),
+    "modernbert": ("ModernBert", MODERNBERT),
+    "modernbert with biases and its own layers": (
+        "ModernBert",
+        {
+            **MODERNBERT,
+            "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 5000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 70.0},
+            },
+            "attention_bias": True,
+            "mlp_bias": True,
+            "norm_bias": True,
+            "hidden_activation": "silu",
+            "local_attention": 1000,
+        },
+    ),
 }
 LENGTHS = [7, 1, 140, 23, 23, 60]
 FIRST_ID = 4
 """Ids below are special: a padding id in the text would be padding to transformers."""
-KEY_BIASES = (".key.bias", ".k.bias", ".k_lin.bias")
+KEY_BIASES = (".key.bias", ".k.bias", ".k_lin.bias", ".Wqkv.bias")
 
 
 @pytest.fixture(autouse=True)
@@ -218,6 +244,8 @@ HEADS = [
     ("electra", "ElectraForMaskedLM"),
     ("mpnet", "MPNetForMaskedLM"),
     ("bert", "BertForQuestionAnswering"),
+    ("modernbert", "ModernBertForMaskedLM"),
+    ("modernbert", "ModernBertForSequenceClassification"),
 ]
 
 

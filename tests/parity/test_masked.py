@@ -36,6 +36,18 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "electra": ("Electra", {**SHAPE, "embedding_size": 20, "hidden_act": "relu"}),
     "electra without projection": ("Electra", {**SHAPE, "embedding_size": 36}),
     "mpnet": ("MPNet", {**SHAPE, "hidden_act": "relu"}),
+    "modernbert": ("ModernBert", {**SHAPE, "hidden_size": 40, "local_attention": 8, "pad_token_id": 0}),
+    "modernbert with other biases": (
+        "ModernBert",
+        {
+            **SHAPE,
+            "hidden_size": 40,
+            "pad_token_id": 0,
+            "classifier_bias": True,
+            "classifier_activation": "silu",
+            "norm_bias": True,
+        },
+    ),
 }
 LENGTHS = [7, 23, 2, 60]
 FIRST_ID, MASK = 5, 4

@@ -61,6 +61,7 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
             "adapters": AdapterSection.model_validate(adapters) if adapters else None,
             "relation": RelationSection.model_validate(relation) if relation else None,
         }
-    model = build_model(tasks, Encoder(config), **sections)  # type: ignore[arg-type]
+    encoder = Encoder.without_weights(config).to_empty(device="cpu")
+    model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
     load_weights(folder, model)
     return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)

@@ -59,6 +59,12 @@ class Encoder(nn.Module):
         """The dropout inside of `with_dropout`."""
         self.apply(self._initialise)
 
+    @classmethod
+    def without_weights(cls, config: EncoderConfig) -> Encoder:
+        """Build an encoder on the meta device, for weights that are loaded: no time is spent on random ones."""
+        with torch.device("meta"):
+            return cls(config)
+
     def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: NoBranches = PLAIN) -> Tensor:
         """Encode a batch.
 

@@ -24,17 +24,31 @@ log = logging.getLogger(__name__)
 class MaskedHead(nn.Module):
     """Dense layer, activation, LayerNorm, then a score for every word: the word embeddings, and a bias.
 
-    The dense layer goes to the width of the embedding tables, so that they can be the decoder.
+    The dense layer maps to the width of the embedding tables, so that they can be the decoder.
+
+    Args:
+        config: Of the encoder.
+        activation: A key of `ACTIVATIONS`; the encoder's own unless given.
+        dense_bias: Whether the dense layer has a bias.
+        output_bias: Whether the scores of words have a bias.
     """
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig,
+        *,
+        activation: str | None = None,
+        dense_bias: bool = True,
+        output_bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[FAMILIES[config.family].masked_activation or config.activation]
-        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
-        self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_epsilon)
-        self.bias = nn.Parameter(torch.zeros(config.vocabulary_size))
+        self.activation = ACTIVATIONS[activation or config.activation]
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size, bias=dense_bias)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_epsilon, bias=config.norm_bias)
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if output_bias else None
         nn.init.normal_(self.dense.weight, std=config.initializer_range)
-        nn.init.zeros_(self.dense.bias)
+        if dense_bias:
+            nn.init.zeros_(self.dense.bias)
 
     def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
         """Map (n, hidden) to scores, (n, vocabulary), by the table of words, (vocabulary, embedding_size)."""
@@ -73,12 +87,16 @@ def load_masked(folder: Path, *, dropout: float | None = None, attention_dropout
         EncoderError: The encoder cannot be loaded, its head is incomplete, or its decoder is a table of its own.
     """
     encoder = load_encoder(folder, dropout=dropout, attention_dropout=attention_dropout)
-    if read_settings(folder).get("tie_word_embeddings") is False:
+    settings, family = read_settings(folder), FAMILIES[encoder.config.family]
+    if not family.masked_head:
+        raise EncoderError(f"{folder}: palbert cannot pretrain {encoder.config.family} encoders further.")
+    if settings.get("tie_word_embeddings") is False:
         raise EncoderError(
             f"{folder}: expected a decoder tied to the word embeddings, found tie_word_embeddings = false.",
             hint="palbert pretrains encoders whose output words are their input words.",
         )
-    head = MaskedHead(encoder.config)
+    options = {option: settings[key] for option, key in family.masked_settings.items() if settings.get(key) is not None}
+    head = MaskedHead(encoder.config, **{**family.masked_options, **options})
     state = _head_state(encoder.config.family, read_weights(folder), head, where=str(folder))
     if state is None:
         log.info("%s has no masked-word head: a new one is trained along", folder)

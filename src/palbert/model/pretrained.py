@@ -101,8 +101,7 @@ def load_encoder(
         dropout=config.dropout if dropout is None else dropout,
         attention_dropout=config.attention_dropout if attention_dropout is None else attention_dropout,
     )
-    with torch.device("meta"):  # no time for random weights that the next line replaces
-        encoder = Encoder(config)
+    encoder = Encoder.without_weights(config)
     encoder.load_state_dict(convert(encoder, weights, where=str(folder)), assign=True)
     return encoder
 

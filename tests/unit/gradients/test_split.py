@@ -243,6 +243,18 @@ def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
     assert trainer.model.encoder.relative.weight in trainer.gradients.kept
 
 
+@pytest.mark.parametrize("adapter", [None, "pal", "lora"])
+def test_pre_norm_blocks_without_biases_have_the_update_of_separate_passes(
+    values: dict[str, Any], run: Any, tiny_modernbert: Path, adapter: str | None
+) -> None:
+    values["encoder"]["name"] = str(tiny_modernbert)
+    if adapter:
+        values["adapters"] = {"name": adapter, **({"dropout": 0.0, "size": 12} if adapter == "pal" else {})}
+    split, _ = run(values, split=True)
+    assert_same(split, run(values, split=False)[0])
+    assert float(split[0]["encoder.final_norm.weight"].abs().max()) > 0
+
+
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_stretches_of_one_length_have_the_update_of_separate_passes(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int, kept: str

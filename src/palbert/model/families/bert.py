@@ -54,7 +54,7 @@ ROBERTA = Family(
     layer_modules=BERT_LAYER,
     positions_after_padding=True,
     masked_head=LM_HEAD,
-    masked_activation="gelu",
+    masked_options={"activation": "gelu"},
 )
 ELECTRA = Family(
     prefix="electra.",
@@ -68,7 +68,7 @@ ELECTRA = Family(
         "norm": "generator_predictions.LayerNorm",
         "bias": "generator_lm_head.bias",
     },
-    masked_activation="gelu",
+    masked_options={"activation": "gelu"},
 )
 DISTILBERT = Family(
     prefix="distilbert.",
@@ -111,5 +111,5 @@ MPNET = Family(
     fixed={"type_vocabulary_size": 0},
     positions_after_padding=True,
     masked_head=LM_HEAD,
-    masked_activation="gelu",
+    masked_options={"activation": "gelu"},
 )

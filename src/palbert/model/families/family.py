@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +28,13 @@ class Family:
     """Configuration fields whose key config.json may leave out, where the default differs from EncoderConfig's."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Configuration fields that config.json has no key for: block, positions, feed-forward, norm and the like."""
+    read_more: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = lambda values, where: {}
+    """Reads the configuration fields that take more than one key, given config.json and its name for errors."""
     positions_after_padding: bool = False
     """Whether positions are counted from the id of the padding token + 1."""
     masked_head: Mapping[str, str] = field(default_factory=dict)
     """Our parameter or module of the masked-word head → the checkpoint's."""
-    masked_activation: str | None = None
-    """The activation inside that head, where it is not the encoder's own."""
+    masked_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `MaskedHead`, where they are not its defaults."""
+    masked_settings: Mapping[str, str] = field(default_factory=dict)
+    """Option of `MaskedHead` → key in config.json."""

@@ -36,6 +36,7 @@ def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> Encod
             fields[ours] = values[theirs]
         elif ours in family.defaults:
             fields[ours] = family.defaults[ours]
+    fields |= family.read_more(values, where)
     fields.setdefault("embedding_size", fields["hidden_size"])
     return EncoderConfig(
         family=values["model_type"],

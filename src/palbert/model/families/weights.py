@@ -13,8 +13,8 @@ from palbert.model.families.family import Family, Names
 from palbert.model.families.table import FAMILIES
 
 NOT_ENCODER = (
-    "classifier.", "cls.", "discriminator_predictions.", "generator_lm_head.", "generator_predictions.",
-    "lm_head.", "pre_classifier.", "qa_outputs.", "sequence_summary.", "vocab_layer_norm.",
+    "classifier.", "cls.", "decoder.", "discriminator_predictions.", "generator_lm_head.", "generator_predictions.",
+    "head.", "lm_head.", "pre_classifier.", "qa_outputs.", "sequence_summary.", "vocab_layer_norm.",
     "vocab_projector.", "vocab_transform.",
     "embeddings.position_ids", "embeddings.token_type_ids",
 )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Families: what is said about checkpoints that do not fit."""
+"""Weights of checkpoints: they come back as they were written, and what does not fit is named."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,54 +136,3 @@ def test_a_wrong_shape_is_shown_beside_the_right_one() -> None:
     name = "encoder.layer.0.attention.self.key.weight"
     with pytest.raises(EncoderError, match=rf"{name} is \(8, 7\) and not \(8, 8\)"):
         load(encoder, {**weights_of(encoder), name: torch.zeros(8, 7)})
-
-
-def test_an_unknown_model_type_is_met_with_the_known_ones() -> None:
-    with pytest.raises(
-        EncoderError, match=r"config\.json: .*'robert'.*Known: bert, .*Did you mean '(ro)?bert"
-    ) as caught:
-        config_of("robert")
-    assert all(family in str(caught.value) for family in FAMILIES)
-
-
-@pytest.mark.parametrize("key", ["model_type", "vocab_size", "hidden_size", "max_position_embeddings"])
-def test_a_setting_that_is_not_there_is_named(key: str) -> None:
-    with pytest.raises(EncoderError, match=rf"config\.json: no '{key}'"):
-        config_of("bert", **{key: None})
-
-
-def test_relative_positions_inside_bert_are_refused() -> None:
-    with pytest.raises(EncoderError, match="position_embedding_type 'absolute', found 'relative_key'"):
-        config_of("bert", position_embedding_type="relative_key")
-
-
-def test_an_unknown_activation_is_refused() -> None:
-    with pytest.raises(EncoderError, match="activation 'mish'"):
-        config_of("roberta", hidden_act="mish")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_only_families_with_a_pooler_get_one(family: str) -> None:
-    assert config_of(family).pooler == (family not in ("distilbert", "electra"))
-    assert not read_config(settings_of(family), pooler=False, where="").pooler
-
-
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert", "mpnet"])
-def test_positions_start_after_the_padding_token(family: str) -> None:
-    config = config_of(family, pad_token_id=3)
-    assert (config.position_offset, config.max_length) == (4, 16)
-    assert config_of(family).position_offset == 2
-
-
-def test_what_config_json_leaves_out_is_the_usual_value() -> None:
-    bert, mpnet, distilbert = config_of("bert"), config_of("mpnet"), config_of("distilbert")
-    assert (bert.activation, bert.norm_epsilon, bert.dropout, bert.attention_dropout) == ("gelu", 1e-12, 0.1, 0.1)
-    assert (bert.relative_buckets, mpnet.relative_buckets) == (0, 32)
-    assert (mpnet.type_vocabulary_size, distilbert.type_vocabulary_size) == (0, 0)
-    assert bert.embedding_size == bert.hidden_size
-
-
-def test_what_config_json_says_counts() -> None:
-    said = {"hidden_act": "relu", "layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.2, "type_vocab_size": 1}
-    expected = replace(config_of("roberta"), activation="relu", norm_epsilon=1e-5, dropout=0.2, type_vocabulary_size=1)
-    assert config_of("roberta", **said) == expected

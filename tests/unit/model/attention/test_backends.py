@@ -1,4 +1,4 @@
-"""Attention over packed tokens: laws of both back ends, of grouping and of dropout."""
+"""Back ends of attention: each sequence attends to itself alone, with bias, window and dropout."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from palbert.model.attention import Sequences, attend, backends, padding
-from palbert.model.dropout import dropout
+from palbert.model.attention import Sequences, attend, backends
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -25,9 +24,9 @@ LENGTHS = {
 }
 
 
-def sequences_of(lengths: list[int], *, bias: Tensor | None = None, device: str = "cpu") -> Sequences:
+def sequences_of(lengths: list[int], *, bias: Tensor | None = None, window: int = 0, device: str = "cpu") -> Sequences:
     starts = torch.tensor([0, *lengths]).cumsum(0).to(device, torch.int32)
-    return Sequences(starts=starts, tokens=sum(lengths), max_length=max(lengths), bias=bias)
+    return Sequences(starts=starts, tokens=sum(lengths), max_length=max(lengths), bias=bias).within(window)
 
 
 def as_on_a_gpu(sequences: Sequences) -> Sequences:
@@ -43,9 +42,13 @@ def one_by_one(query_key_value: Tensor, sequences: Sequences) -> Tensor:
     mixed = []
     for begin, end in pairwise(sequences.starts.tolist()):
         query, key, value = query_key_value[begin:end].permute(1, 2, 0, 3)  # each (heads, length, width)
-        bias = None if sequences.scores is None else sequences.scores[:, : end - begin, : end - begin]
+        place = torch.arange(end - begin, device=query.device)
+        is_open = (place[:, None] - place).abs() <= (sequences.window or len(place))
+        mask = torch.zeros_like(is_open, dtype=query.dtype).masked_fill(~is_open, float("-inf"))
+        if sequences.scores is not None:
+            mask = mask + sequences.scores[:, : end - begin, : end - begin]
         if end > begin:
-            mixed.append(F.scaled_dot_product_attention(query, key, value, attn_mask=bias).transpose(0, 1))
+            mixed.append(F.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(0, 1))
     return torch.cat(mixed)
 
 
@@ -60,12 +63,13 @@ def seed() -> None:
 
 @pytest.mark.parametrize("layout", ["grouped", "as on a GPU"])
 @pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("window", [0, 1, 4])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
 def test_packed_attention_equals_attention_of_each_sequence_alone(
-    lengths: list[int], biased: bool, layout: str
+    lengths: list[int], window: int, biased: bool, layout: str
 ) -> None:
     bias = torch.randn(2, 2 * max(lengths) - 1, dtype=torch.float64, requires_grad=True) if biased else None
-    sequences = sequences_of(lengths, bias=bias)
+    sequences = sequences_of(lengths, bias=bias, window=window)
     sequences = sequences if layout == "grouped" else as_on_a_gpu(sequences)
     inputs = random_input(sequences)
     sources = [inputs] if bias is None else [inputs, bias]
@@ -77,10 +81,11 @@ def test_packed_attention_equals_attention_of_each_sequence_alone(
     )
 
 
+@pytest.mark.parametrize("window", [0, 2])
 @pytest.mark.parametrize("probability", [0.0, 0.4])
-def test_the_gradient_by_hand_is_the_gradient(probability: float) -> None:
+def test_the_gradient_by_hand_is_the_gradient(probability: float, window: int) -> None:
     bias = torch.randn(2, 9, dtype=torch.float64, requires_grad=True)
-    sequences = sequences_of([5, 2, 1, 0])
+    sequences = sequences_of([5, 2, 1, 0], window=window)
     inputs = random_input(sequences, width=3)
 
     def run(values: Tensor, scores: Tensor) -> Tensor:
@@ -125,45 +130,6 @@ def test_layers_with_other_heads_can_share_the_sequences() -> None:
         torch.testing.assert_close(attend(inputs, sequences), one_by_one(inputs, sequences))
 
 
-@pytest.mark.parametrize("lengths", [[30, 29, 18, 17, 9, 2, 1], [512, 512, 512], [7], [3, 0, 0], [0, 0], []])
-def test_groups_hold_every_sequence_once_and_only_similar_lengths(lengths: list[int]) -> None:
-    groups = [lengths[begin:end] for begin, end in padding.similar_lengths(lengths)]
-    assert [length for group in groups for length in group] == [length for length in lengths if length]
-    for group in groups:
-        assert group[-1] >= padding.GROUP_FILL * group[0]
-        assert len(group) == 1 or len(group) * group[0] ** 2 <= padding.GROUP_SCORES
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_keeps_the_mean_and_drops_its_share(dtype: torch.dtype) -> None:
-    dropped = dropout(torch.ones(1001, 999, dtype=dtype), 0.1)
-    assert dropped.dtype == dtype
-    kept = dropped != 0
-    share = 1 - kept.double().mean().item()
-    assert share == pytest.approx(0.1, abs=5 * (0.1 * 0.9 / dropped.numel()) ** 0.5)
-    torch.testing.assert_close(dropped[kept].unique(), torch.tensor([1 / 0.9], dtype=dtype), atol=1e-4, rtol=1e-2)
-
-
-def test_dropout_draws_values_independently() -> None:
-    kept = (dropout(torch.ones(4096, 64), 0.5) != 0).double() - 0.5
-    for other in (kept.roll(1, dims=1), kept.roll(4, dims=1), kept.roll(1, dims=0)):
-        assert abs((kept * other).mean().item() * 4) < 5 / kept.numel() ** 0.5
-
-
-def test_dropout_of_nothing_changes_nothing() -> None:
-    values = torch.randn(7, 3)
-    assert torch.equal(dropout(values, 0.0), values)
-
-
-def test_dropout_follows_the_seed() -> None:
-    draws = []
-    for number in (5, 5, 6):
-        torch.manual_seed(number)
-        draws.append(dropout(torch.ones(50, 50), 0.3))
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-
-
 def mean_over_draws(inputs: Tensor, sequences: Sequences, *, draws: int) -> Tensor:
     return torch.stack([attend(inputs, sequences, dropout=0.1).double() for _ in range(draws)]).mean(0)
 
@@ -179,9 +145,12 @@ def test_attention_dropout_changes_each_draw_but_not_the_mean() -> None:
 @cuda
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("width", [17, 32, 64])
+@pytest.mark.parametrize("window", [0, 3])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
-def test_flash_equals_padded_within_half_precision(lengths: list[int], width: int, dtype: torch.dtype) -> None:
-    sequences = sequences_of(lengths, device="cuda")
+def test_flash_equals_padded_within_half_precision(
+    lengths: list[int], window: int, width: int, dtype: torch.dtype
+) -> None:
+    sequences = sequences_of(lengths, window=window, device="cuda")
     half = torch.randn(sequences.tokens, 3, 4, width, device="cuda").to(dtype).requires_grad_()
     full = half.detach().float().requires_grad_()
     upstream = torch.randn(sequences.tokens, 4, width, device="cuda").to(dtype)
@@ -220,9 +189,10 @@ def test_flash_dropout_has_the_gradient_of_the_draw_it_made() -> None:
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")  # a prototype, says torch
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("biased", [False, True])
-def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool) -> None:
+@pytest.mark.parametrize("window", [0, 4])
+def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool, window: int) -> None:
     bias = torch.randn(4, 59, device="cuda", dtype=dtype, requires_grad=True) if biased else None
-    sequences = sequences_of([5, 9, 30, 0], bias=bias, device="cuda")
+    sequences = sequences_of([5, 9, 30, 0], bias=bias, window=window, device="cuda")
     inputs = torch.randn(sequences.tokens, 3, 4, 17, device="cuda", dtype=dtype, requires_grad=True)
     attend(inputs, replace(sequences)).sum().backward()  # first calls load kernels
     try:
