@@ -19,6 +19,7 @@ from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import SAMPLES_FOLDER, make_recipe
+from palbert.tasks.sets import files_of
 
 ROWS = 404_000
 PLAIN_ROWS = 20_000
@@ -65,7 +66,7 @@ def main() -> None:
         seconds = {}
         for name in ("palbert, first time", "palbert, from the cache"):
             start = time.perf_counter()
-            load_dataset(task, "train", TextTokenizer.from_folder(folder), cache=Path(place) / "cache")
+            load_dataset(files_of(task, "train"), TextTokenizer.from_folder(folder), cache=Path(place) / "cache")
             seconds[name] = time.perf_counter() - start
         seconds["row by row"] = plain(path, Tokenizer.from_file(str(folder / "tokenizer.json")))
     print(f"{ROWS:,} pairs")

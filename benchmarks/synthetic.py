@@ -132,8 +132,8 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
             recipe.tasks, random_encoder(recipe, shape), adapters=recipe.adapters, relation=recipe.relation
         )
     train = {
-        name: make_up(task, draw_lengths(recipe.batch_size(task) * batches, length=length, seed=seed), tokenizer)
-        for seed, (name, task) in enumerate(recipe.sets.items())
+        name: make_up(spec.task, draw_lengths(recipe.batch_size(spec) * batches, length=length, seed=seed), tokenizer)
+        for seed, (name, spec) in enumerate(recipe.sets.items())
     }
     return build_trainer(
         recipe,

@@ -39,10 +39,10 @@ def test_a_length_without_room_for_text_is_refused(
         values["tasks"] = {task: {**settings, "max_length": length}}
         return make_recipe(values)
 
-    check_lengths(recipe(least).tasks, tokenizer)
+    check_lengths(recipe(least).sets, tokenizer)
     if least > 3:
         with pytest.raises(RecipeError, match=rf"tasks.{task}.max_length: {least - 1} .*at least {least}"):
-            check_lengths(recipe(least - 1).tasks, tokenizer)
+            check_lengths(recipe(least - 1).sets, tokenizer)
 
 
 def test_a_length_beyond_the_encoders_is_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:

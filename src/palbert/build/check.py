@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from palbert.build.gradients import make_gradients
-from palbert.build.model import check_head, check_pooling, check_tasks, place_of
+from palbert.build.model import check_head, check_pooling, check_tasks
 from palbert.build.named import make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
@@ -95,15 +95,15 @@ def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
     taken = {name for term in terms if term.triplets and term.weight > 0 for name in term.goals}
     trained = recipe.training.trains or ("encoder", "adapters")
     with_adapter = (recipe.adapters.tasks or tuple(recipe.tasks)) if recipe.adapters and "adapters" in trained else ()
-    for name, task in recipe.sets.items():
-        if task.triplets and name not in taken:
+    for spec in (spec for spec in recipe.sets.values() if spec.triplets):
+        if spec.name not in taken:
             raise RecipeError(
-                f"{place_of(name)}: no objective takes these triplets.",
-                hint=f'Put {{name = "supervised-simcse", tasks = ["{task.name}"]}} among the objectives, '
+                f"{spec.place}: no objective takes these triplets.",
+                hint=f'Put {{name = "supervised-simcse", tasks = ["{spec.task.name}"]}} among the objectives, '
                 "with a weight above 0, or leave the set out.",
             )
-        if task.triplets and task.name not in with_adapter and (recipe.encoder.frozen or "encoder" not in trained):
+        if spec.task.name not in with_adapter and (recipe.encoder.frozen or "encoder" not in trained):
             raise RecipeError(
-                f"{place_of(name)}: triplets train the encoder, and it is frozen.",
+                f"{spec.place}: triplets train the encoder, and it is frozen.",
                 hint="Train the encoder, give the task adapters, or leave the set out.",
             )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from palbert.data.dataset import Dataset, Split, load_dataset
+from palbert.data.dataset import Dataset, load_dataset
 from palbert.data.overlap import find_overlap, index_rows
 from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
@@ -14,6 +14,8 @@ from palbert.data.triplets import make_triplets
 from palbert.errors import DataError
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
+from palbert.tasks.sets import SetSpec, files_of
+from palbert.tasks.sources import Split
 from palbert.tasks.spec import Overlap, Task
 
 
@@ -22,17 +24,20 @@ def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dic
 
     Training rows that a task does not want to share with dev or test are left out.
     """
-    sets = recipe.sets if split == "train" else recipe.tasks
-    loaded = {name: load_set(task, split, tokenizer) for name, task in sets.items() if getattr(task, split)}
-    if split != "train":
-        return loaded
-    return {name: _without_overlap(recipe.tasks[sets[name].name], dataset) for name, dataset in loaded.items()}
+    if split == "train":
+        sets = {name: spec for name, spec in recipe.sets.items() if spec.files.sources}
+        return {name: _without_overlap(spec.task, load_rows(spec, tokenizer)) for name, spec in sets.items()}
+    return {
+        name: load_dataset(files_of(task, split), tokenizer)
+        for name, task in recipe.tasks.items()
+        if getattr(task, split)
+    }
 
 
-def load_set(task: Task, split: Split, tokenizer: TextTokenizer) -> Dataset:
-    """Read one split of a task; one of its extra sets of pairs that are to be triplets becomes them."""
-    dataset = load_dataset(task, split, tokenizer)
-    return make_triplets(dataset) if task.triplets and task.labelled else dataset
+def load_rows(spec: SetSpec, tokenizer: TextTokenizer) -> Dataset:
+    """Read all rows of a training set; make triplets where it has labelled pairs to make them from."""
+    dataset = load_dataset(spec.files, tokenizer)
+    return make_triplets(dataset) if spec.triplets and spec.files.labelled else dataset
 
 
 def count_overlap(task: Task, dataset: Dataset, *, local: bool = False) -> dict[str, int]:
@@ -67,7 +72,7 @@ def _without_overlap(task: Task, dataset: Dataset) -> Dataset:
 
 
 def _masks(task: Task, dataset: Dataset, kinds: list[Overlap]) -> list[np.ndarray]:
-    splits = {split: index_rows(task, split) for split in dict.fromkeys(map(_split, kinds))}
+    splits = {split: index_rows(files_of(task, split)) for split in dict.fromkeys(map(_split, kinds))}
     return find_overlap(dataset, [(splits[_split(kind)], kind.endswith("-texts")) for kind in kinds])
 
 

@@ -101,7 +101,7 @@ def _weighted(
 
 def _most_tasks(recipe: Recipe, plans: Iterable[Plan], *, name: str) -> int:
     """Return how many tasks a step of these plans holds at most; warn if it is one."""
-    task_of = recipe.task_of
+    task_of = {set_name: spec.task.name for set_name, spec in recipe.sets.items()}
     most = max((len({task_of[set_name] for set_name in step}) for plan in plans for step in plan), default=1)
     if most < 2:
         log.warning("%s has no effect: the sampler never gives two tasks in a step.", name)

@@ -20,24 +20,18 @@ from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
 from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS
 from palbert.tasks.choices import Component
+from palbert.tasks.sets import SetSpec, sets_of
 from palbert.tasks.spec import Task
 
 
-def check_lengths(tasks: Mapping[str, Task], tokenizer: TextTokenizer) -> None:
+def check_lengths(sets: Mapping[str, SetSpec], tokenizer: TextTokenizer) -> None:
     """Refuse sequences that would have no room for text between their special tokens."""
-    for name, task in tasks.items():
-        joint = task.kind == "pair" and not task.siamese
-        special = tokenizer.template.pair + 1 if joint else tokenizer.template.single
-        if task.max_length <= special:
+    for spec in sets.values():
+        special = tokenizer.template.pair + 1 if spec.joint else tokenizer.template.single
+        if spec.max_length <= special:
             raise RecipeError(
-                f"{place_of(name)}.max_length: {task.max_length} leaves no room for text; take at least {special + 1}."
+                f"{spec.place}.max_length: {spec.max_length} leaves no room for text; take at least {special + 1}."
             )
-
-
-def place_of(name: str) -> str:
-    """Return where a recipe speaks of a task, or of one of its extra sets: "quora", "quora+snli"."""
-    task, _, extra = name.partition("+")
-    return f"tasks.{task}.extra.{extra}" if extra else f"tasks.{task}"
 
 
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
@@ -76,10 +70,10 @@ def build_model(
                 f"this {config.family} has none.",
                 hint="Take 'cls' or 'mean'.",
             )
-        for place, view in task.sets.items():
-            if view.max_length > config.max_length:
+        for spec in sets_of(task).values():
+            if spec.max_length > config.max_length:
                 raise RecipeError(
-                    f"{place_of(place)}.max_length: {view.max_length} is more than the encoder's {config.max_length}."
+                    f"{spec.place}.max_length: {spec.max_length} is more than the encoder's {config.max_length}."
                 )
     heads = {name: make_head(task, hidden_size=config.hidden_size) for name, task in tasks.items()}
     poolings = {name: make_pooling(task, hidden_size=config.hidden_size) for name, task in tasks.items()}

@@ -85,6 +85,7 @@ def build_pretrainer(
             Settings(
                 rows={NAME: len(train)},
                 batch_sizes={NAME: section.batch_size},
+                tasks={NAME: NAME},
                 epochs=section.epochs,
                 steps=section.steps_per_epoch,
                 seed=recipe.seed,

@@ -19,6 +19,7 @@ from palbert.errors import PalbertError, RecipeError, RunFolderError
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.sets import sets_of
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def teach(
     for task in recipe.tasks.values():
         for run in task.teachers:
             teacher = _Teacher(RunFolder(Path(run)).checkpoint(), task, tokenizer=tokenizer, machine=machine)
-            for name in (name for name, view in task.sets.items() if not view.triplets):
+            for name in (name for name, spec in sets_of(task).items() if not spec.triplets):
                 taught.setdefault(name, []).append(teacher.answer(name, train[name]))
     return {name: np.stack(answers, axis=1) for name, answers in taught.items()}
 

@@ -55,7 +55,8 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
         "training.sampler",
         Settings(
             rows=rows,
-            batch_sizes={name: recipe.batch_size(task) for name, task in recipe.sets.items()},
+            batch_sizes={name: recipe.batch_size(spec) for name, spec in recipe.sets.items()},
+            tasks={name: spec.task.name for name, spec in recipe.sets.items()},
             epochs=training.epochs,
             steps=training.steps_per_epoch,
             seed=recipe.seed,
@@ -82,14 +83,15 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
 
     Without the training sets, whose shares a prior is compared with, the losses are those of no prior.
     """
+    sets = recipe.sets
     losses = {
-        name: smoothed(function_of(LOSSES, task.loss), task.label_smoothing) for name, task in recipe.sets.items()
+        name: smoothed(function_of(LOSSES, spec.task.loss), spec.task.label_smoothing) for name, spec in sets.items()
     }
     for name, dataset in (train or {}).items():
-        if name in losses and recipe.sets[name].prior and dataset.labels is not None:
-            task = recipe.sets[name]
+        if name in losses and sets[name].task.prior and dataset.labels is not None:
+            task = sets[name].task
             losses[name] = adjusted(losses[name], dataset.labels, task.prior, outputs=task.outputs, name=name)
-    goals = {name: Goal.of(task, losses[name]) for name, task in recipe.sets.items()}
+    goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
     terms: list[Term] = []
     for number, section in enumerate(recipe.objectives):
         place = f"objectives.{number}"
@@ -97,8 +99,8 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
         triplets = OBJECTIVES.find(section.name, place).triplets
         chosen = {
             name: goals[name]
-            for name, task in recipe.sets.items()
-            if task.name in (section.tasks or recipe.tasks) and task.triplets == triplets
+            for name, spec in sets.items()
+            if spec.task.name in (section.tasks or recipe.tasks) and spec.triplets == triplets
         }
         terms.append(make(OBJECTIVES, section, place, chosen))
     taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
@@ -244,15 +246,15 @@ def _set_feeds(
     """Say where the batches of every set come from."""
     return {
         name: SetFeed(
-            task=task.name,
+            task=spec.task.name,
             dataset=train[name],
-            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(task), seed=recipe.seed),
-            max_length=task.max_length,
-            siamese=task.siamese,
-            answered=not task.triplets,
+            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(spec), seed=recipe.seed),
+            max_length=spec.max_length,
+            siamese=spec.siamese,
+            answered=not spec.triplets,
             taught=taught.get(name),
         )
-        for name, task in recipe.sets.items()
+        for name, spec in recipe.sets.items()
     }
 
 

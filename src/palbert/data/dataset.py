@@ -1,4 +1,4 @@
-"""Dataset: one split of one task, read, checked, tokenized, and kept in a cache that notices changes."""
+"""Dataset: rows of files, checked and tokenized, in a cache that notices when the files change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RunFolderError
 from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.progress import bar
-from palbert.tasks.sources import Quoting, Source
-from palbert.tasks.spec import Task
-
-Split = Literal["train", "dev", "test"]
+from palbert.tasks.sets import DataFiles
+from palbert.tasks.sources import Source
 
 FORMAT = 2  # of the cache; another number makes every entry new
 log = logging.getLogger(__name__)
@@ -32,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows of one split of one task."""
+    """Rows of one split of a task, or of one of its extra training sets."""
 
     task: str
     split: str
@@ -66,25 +64,24 @@ class Dataset:
         )
 
 
-def load_dataset(task: Task, split: Split, tokenizer: TextTokenizer, *, cache: Path | None = None) -> Dataset:
-    """Read and tokenize one split, or take it from the cache if the files are the same."""
-    sources: tuple[Source, ...] = getattr(task, split)
-    files = {str(file): sha256(file) for source in sources for file in resolve_files(source.path)}
-    folder = (cache or cache_folder()) / _key(task, split, list(files.values()), tokenizer)
+def load_dataset(files: DataFiles, tokenizer: TextTokenizer, *, cache: Path | None = None) -> Dataset:
+    """Read and tokenize files, or load the rows from the cache if the files are unchanged."""
+    hashes = {str(file): sha256(file) for source in files.sources for file in resolve_files(source.path)}
+    folder = (cache or cache_folder()) / _key(files, list(hashes.values()), tokenizer)
     if os.path.isfile(folder / "dataset.json"):  # False, not an error, where nobody may look
         try:
-            return _load(folder, task.name, split, files)
-        except (OSError, ValueError) as error:  # somebody has taken parts away, or a disk was full
-            log.warning("The token cache is made anew: %s", error)
+            return _load(folder, files, hashes)
+        except (OSError, ValueError) as error:  # files were removed, or a disk was full
+            log.warning("The token cache is written again: %s", error)
             shutil.rmtree(folder, ignore_errors=True)
-    rows = _read(task, split)
-    tokens = _tokenize(rows.texts, tokenizer, f"{task.name} {split}")
+    rows = _read(files)
+    tokens = _tokenize(rows.texts, tokenizer, f"{files.task} {files.split}")
     try:
         _save(folder, rows, tokens)
     except (RunFolderError, OSError) as error:  # a cache is a convenience
         log.warning("The token cache cannot be written: %s", error)
-        return _from_rows(task.name, split, rows, tokens, files)
-    return _load(folder, task.name, split, files)
+        return _from_rows(rows, tokens, files, hashes)
+    return _load(folder, files, hashes)
 
 
 def cache_folder() -> Path:
@@ -103,32 +100,30 @@ class _Rows:
     unmapped: int = 0
 
 
-def _read(task: Task, split: Split) -> _Rows:
-    """Read all files of a split as one set."""
-    rows = _Rows([], tuple([] for _ in task.text), None)
+def _read(files: DataFiles) -> _Rows:
+    """Read all files as one data set."""
+    rows = _Rows([], tuple([] for _ in files.text), None)
     labels: list[float] = []
-    for source in getattr(task, split):
+    for source in files.sources:
         reader = LabelReader(
-            task.target,
-            classes=task.classes,
-            range=task.range,
-            labels=source.labels if source.labels is not None else task.labels,
+            files.target,
+            classes=files.classes,
+            range=files.range,
+            labels=source.labels if source.labels is not None else files.labels,
         )
-        quoting: Quoting = source.quoting or task.quoting
-        for chunk in read_chunks(source.path, quoting=quoting):
+        for chunk in read_chunks(source.path, quoting=source.quoting or files.quoting):
             if not chunk.columns:
                 continue  # JSONL without rows names no columns
-            label = source.label or task.label
-            unread = not task.labelled or (split == "test" and label not in chunk.columns)
-            _read_chunk(chunk, rows, labels, task, source, None if unread else reader)
+            absent = files.labels_optional and (source.label or files.label) not in chunk.columns
+            _read_chunk(chunk, rows, labels, files, source, reader if files.labelled and not absent else None)
     if not rows.ids:
-        names = ", ".join(source.path for source in getattr(task, split))
+        names = ", ".join(source.path for source in files.sources)
         left_out = f" ({rows.dropped + rows.unmapped} were dropped)" if rows.dropped + rows.unmapped else ""
-        raise DataError(f"{names}: no rows for {task.name} {split}{left_out}.")
+        raise DataError(f"{names}: no rows for {files.task} {files.split}{left_out}.")
     if labels and len(labels) != len(rows.ids):
-        raise DataError(f"{task.name} {split}: some files have the column '{task.label}' and some do not.")
+        raise DataError(f"{files.task} {files.split}: some files have the column '{files.label}' and some do not.")
     if labels:
-        rows.labels = np.array(labels, dtype=np.float32 if task.target == "number" else np.int64)
+        rows.labels = np.array(labels, dtype=np.float32 if files.target == "number" else np.int64)
     return rows
 
 
@@ -136,19 +131,19 @@ def _read_chunk(
     chunk: Chunk,
     rows: _Rows,
     labels: list[float],
-    task: Task,
+    files: DataFiles,
     source: Source,
     reader: LabelReader | None,
 ) -> None:
-    columns = [chunk.column(name) for name in source.text or task.text]
-    raw_labels = chunk.column(source.label or task.label) if reader else [""] * len(chunk)
-    raw_ids = chunk.column(task.id) if task.id in chunk.columns else None
+    columns = [chunk.column(name) for name in source.text or files.text]
+    raw_labels = chunk.column(source.label or files.label) if reader else [""] * len(chunk)
+    raw_ids = chunk.column(files.id) if files.id in chunk.columns else None
     for index, line in enumerate(chunk.lines):
         texts = [(column[index] or "").strip() for column in columns]
         raw = raw_labels[index]
         if not all(texts) or (reader and not (raw or "").strip()):
-            if task.bad_rows == "error":
-                raise _bad_row(chunk, line, texts, source, task)
+            if files.bad_rows == "error":
+                raise _bad_row(chunk, line, texts, source, files)
             rows.dropped += 1
             continue
         if reader:
@@ -165,10 +160,10 @@ def _read_chunk(
         rows.ids.append((raw_ids[index] if raw_ids else None) or str(len(rows.ids)))
 
 
-def _bad_row(chunk: Chunk, line: int, texts: list[str], source: Source, task: Task) -> DataError:
-    names = source.text or task.text
+def _bad_row(chunk: Chunk, line: int, texts: list[str], source: Source, files: DataFiles) -> DataError:
+    names = source.text or files.text
     empty = [name for name, text in zip(names, texts, strict=True) if not text]
-    column = empty[0] if empty else source.label or task.label
+    column = empty[0] if empty else source.label or files.label
     return DataError(
         f"{chunk.path}, line {line}: the column '{column}' is empty.",
         hint='Fix the row, or set bad_rows = "drop" for this task to leave such rows out.',
@@ -187,18 +182,18 @@ def _tokenize(columns: tuple[list[str], ...], tokenizer: TextTokenizer, name: st
     return tuple(done)
 
 
-def _key(task: Task, split: str, hashes: list[str], tokenizer: TextTokenizer) -> str:
-    """Hash all that the cached arrays depend on."""
-    fields = {"text", "label", "labels", "id", "classes", "range", "target", "quoting", "bad_rows"}
+def _key(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> str:
+    """Hash everything that the cached arrays depend on."""
+    fields = ("text", "label", "labels", "id", "classes", "range", "target", "quoting", "bad_rows")
     settings = {
         "format": FORMAT,
         "files": hashes,
         "sources": [
             source.model_dump(mode="json", exclude={"path"}) | {"suffix": Path(source.path).suffix}
-            for source in getattr(task, split)
+            for source in files.sources
         ],
-        "task": task.model_dump(mode="json", include=fields),
-        "labels_optional": split == "test",
+        "task": {name: getattr(files, name) for name in fields},
+        "labels_optional": files.labels_optional,
         "tokenizer": tokenizer.sha256,
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]
@@ -217,30 +212,30 @@ def _save(folder: Path, rows: _Rows, tokens: tuple[Ragged, ...]) -> None:
         (temporary / "dataset.json").write_text(json.dumps(facts))
 
 
-def _load(folder: Path, task: str, split: str, files: dict[str, str]) -> Dataset:
+def _load(folder: Path, files: DataFiles, hashes: dict[str, str]) -> Dataset:
     facts = json.loads((folder / "dataset.json").read_text())
     return Dataset(
-        task=task,
-        split=split,
+        task=files.task,
+        split=files.split,
         ids=Texts(Ragged.load(folder, "ids")),
         texts=tuple(Texts(Ragged.load(folder, f"text{i}")) for i in range(facts["columns"])),
         tokens=tuple(Ragged.load(folder, f"tokens{i}") for i in range(facts["columns"])),
         labels=np.load(folder / "labels.npy") if facts["labelled"] else None,
         dropped=facts["dropped"],
         unmapped=facts["unmapped"],
-        files=files,
+        files=hashes,
     )
 
 
-def _from_rows(task: str, split: str, rows: _Rows, tokens: tuple[Ragged, ...], files: dict[str, str]) -> Dataset:
+def _from_rows(rows: _Rows, tokens: tuple[Ragged, ...], files: DataFiles, hashes: dict[str, str]) -> Dataset:
     return Dataset(
-        task=task,
-        split=split,
+        task=files.task,
+        split=files.split,
         ids=Texts.from_rows(rows.ids),
         texts=tuple(Texts.from_rows(column) for column in rows.texts),
         tokens=tokens,
         labels=rows.labels,
         dropped=rows.dropped,
         unmapped=rows.unmapped,
-        files=files,
+        files=hashes,
     )

@@ -1,4 +1,4 @@
-"""Overlap: training rows that are in dev or test too, whatever their case, their spaces and the order of a pair."""
+"""Overlap: training rows that also occur in dev or test, ignoring case, whitespace and the order of a pair."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from palbert.data.dataset import Dataset, Split
+from palbert.data.dataset import Dataset
 from palbert.data.ragged import Texts
 from palbert.data.readers import read_chunks
-from palbert.tasks.spec import Task
+from palbert.tasks.sets import DataFiles
 
 Row = tuple[str, ...]
 Mask = NDArray[np.bool_]
 
 
 def normal(text: str) -> str:
-    """Write texts alike that differ in case and spaces alone."""
+    """Return a text without differences in case and whitespace."""
     return " ".join(text.casefold().split())
 
 
 def normal_row(texts: Iterable[str]) -> Row:
-    """Write rows alike that differ in case, spaces and the order of a pair alone."""
+    """Return the texts of a row without differences in case, whitespace and the order of a pair."""
     return tuple(sorted(map(normal, texts)))
 
 
 class RowIndex:
-    """The rows of a split, to look others up in."""
+    """The rows of a split, to look up others in."""
 
     def __init__(self, rows: Iterable[Iterable[str]]) -> None:
         self.rows = {normal_row(row) for row in rows}
         self.texts = {text for row in self.rows for text in row}
 
     def holds(self, columns: Sequence[Sequence[str]], *, by_text: bool = False) -> Mask:
-        """Say which rows of normal texts are known, or have a text that is.
+        """Return which rows of normalised texts are in the index, or with `by_text` share a text with it.
 
-        Triplets have one column more than the pairs they are compared with: theirs are the anchor's with each other
-        text. A set with more columns than the single texts it is compared with counts by each of its texts.
+        A triplet is looked up in an index of pairs as two pairs: the anchor with each of the other texts. In an index
+        of single texts, a row of several texts is looked up by each of them.
         """
         width = max(map(len, self.rows), default=1)
         if by_text or width == 1:
@@ -50,22 +50,22 @@ class RowIndex:
         )
 
 
-def index_rows(task: Task, split: Split) -> RowIndex:
-    """Read the texts of a split, and nothing else: test files may have no labels, or labels that nobody may know."""
-    return RowIndex(_rows(task, split))
+def index_rows(files: DataFiles) -> RowIndex:
+    """Read the texts of files, and nothing else: test files may have no labels, or labels that must stay unseen."""
+    return RowIndex(_rows(files))
 
 
-def find_overlap(dataset: Dataset, splits: Iterable[tuple[RowIndex, bool]]) -> list[Mask]:
-    """Say which rows of a set each split holds; with True, those with a text of the split."""
+def find_overlap(dataset: Dataset, indices: Iterable[tuple[RowIndex, bool]]) -> list[Mask]:
+    """Return which rows each index holds; with True next to it, which rows share a text with it."""
     columns = [_normal_column(texts) for texts in dataset.texts]
-    return [split.holds(columns, by_text=by_text) for split, by_text in splits]
+    return [index.holds(columns, by_text=by_text) for index, by_text in indices]
 
 
-def _rows(task: Task, split: Split) -> Iterator[list[str]]:
-    for source in getattr(task, split):
-        for chunk in read_chunks(source.path, quoting=source.quoting or task.quoting):
+def _rows(files: DataFiles) -> Iterator[list[str]]:
+    for source in files.sources:
+        for chunk in read_chunks(source.path, quoting=source.quoting or files.quoting):
             if chunk.columns:  # JSONL without rows names no columns
-                columns = [chunk.column(name) for name in source.text or task.text]
+                columns = [chunk.column(name) for name in source.text or files.text]
                 yield from ([text or "" for text in row] for row in zip(*columns, strict=True))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -13,31 +13,40 @@ from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.options import check_number
 from palbert.tasks.choices import Target
-from palbert.tasks.spec import Task, task_of
+from palbert.tasks.sets import SetSpec
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a term knows of a task."""
+    """What a term knows of a training set."""
 
     target: Target
     """What is predicted: one of several classes, yes or no, or a number."""
     loss: Loss
     """The supervised loss, of outputs and labels."""
+    task: str = field(kw_only=True)
+    """The task that the set belongs to."""
     dropout: float = 0.0
     """Dropout in front of the head."""
     joint: bool = False
-    """Whether the task's sequences are joint pairs."""
+    """Whether the set's sequences are joint pairs."""
     taught: bool = False
     """Whether the task has teachers, whose answers come with its batches."""
 
     @classmethod
-    def of(cls, task: Task, loss: Loss) -> Goal:
-        """Take what there is to know from a task."""
-        joint = task.kind == "pair" and not task.siamese
-        return cls(target=task.target, loss=loss, dropout=task.dropout, joint=joint, taught=bool(task.teachers))
+    def of(cls, spec: SetSpec, loss: Loss) -> Goal:
+        """Return what terms need to know of a set."""
+        task = spec.task
+        return cls(
+            target=spec.files.target,
+            loss=loss,
+            task=task.name,
+            dropout=task.dropout,
+            joint=spec.joint,
+            taught=bool(task.teachers),
+        )
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ def check_loss(whose: str, task: str, value: Tensor, *, known: Collection[str]) 
         raise RecipeError(f"{whose} gives {found} for '{task}'; expected one number, a mean over the rows.")
 
 
-def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> None:
+def check_trained(name: str, model: MultiTaskModel, goals: Mapping[str, Goal]) -> None:
     """Refuse sets of tasks for which nothing before the heads is trained."""
 
     def learns(task: str) -> bool:
@@ -148,7 +157,7 @@ def check_trained(name: str, model: MultiTaskModel, sets: Collection[str]) -> No
         modules = (model.encoder, model.poolings[task], *own)
         return any(parameter.requires_grad for module in modules for parameter in module.parameters())
 
-    idle = sorted({task_of(each) for each in sets if not learns(task_of(each))})
+    idle = sorted({goal.task for goal in goals.values() if not learns(goal.task)})
     if idle:
         raise RecipeError(
             f"objectives: {name} trains the encoder, and it is frozen; {', '.join(idle)} has no adapter that learns.",

@@ -13,7 +13,6 @@ from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term, check_trained
 from palbert.options import check_number, check_switch
-from palbert.tasks.spec import task_of
 
 
 class SimCSE(Term):
@@ -68,9 +67,9 @@ class SimCSE(Term):
             )
         check_trained("simcse", model, self.goals)
         device = next(model.parameters()).device
-        joint = [name for name, goal in self.goals.items() if goal.joint and self.projection]
-        owners = list(dict.fromkeys(task_of(name) for name in joint))  # all sets of a task share its layer
-        self.layer_of = {name: owners.index(task_of(name)) for name in joint}
+        joint = {name: goal.task for name, goal in self.goals.items() if goal.joint and self.projection}
+        owners = list(dict.fromkeys(joint.values()))  # all sets of a task share its layer
+        self.layer_of = {name: owners.index(task) for name, task in joint.items()}
         self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in owners).to(device)
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:

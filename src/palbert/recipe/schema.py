@@ -20,6 +20,7 @@ from palbert.recipe.sections import (
     RunSection,
     TrainingSection,
 )
+from palbert.tasks.sets import SetSpec, sets_of
 from palbert.tasks.sources import Value
 from palbert.tasks.spec import Task
 
@@ -159,28 +160,18 @@ class Recipe(Value):
         return self.model_copy(update={**own, "phases": ()})
 
     @property
-    def sets(self) -> dict[str, Task]:
-        """The training sets of all tasks by name, each as the task that reads it."""
-        return {name: view for task in self.tasks.values() for name, view in task.sets.items()}
-
-    @property
-    def task_of(self) -> dict[str, str]:
-        """The task of every training set."""
-        return {name: view.name for name, view in self.sets.items()}
+    def sets(self) -> dict[str, SetSpec]:
+        """The training sets of all tasks by name, in the order of the tasks."""
+        return {name: spec for task in self.tasks.values() for name, spec in sets_of(task).items()}
 
     @property
     def factors(self) -> dict[str, float]:
-        """How much more or less often than by its size each extra set is drawn, where that differs from 1."""
-        return {
-            f"{task.name}+{name}": extra.factor
-            for task in self.tasks.values()
-            for name, extra in task.extra.items()
-            if extra.factor != 1
-        }
+        """How much more or less often than by its size each set is drawn, where that differs from 1."""
+        return {name: spec.factor for name, spec in self.sets.items() if spec.factor != 1}
 
-    def batch_size(self, task: Task) -> int:
-        """Examples of a task per step."""
-        return task.batch_size or self.training.batch_size
+    def batch_size(self, spec: SetSpec) -> int:
+        """Return the examples of a set per step."""
+        return spec.batch_size or self.training.batch_size
 
 
 def _over(section: Any, phase: Any) -> Any:

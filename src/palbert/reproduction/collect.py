@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from palbert.build import load_datasets
-from palbert.data.dataset import Split
 from palbert.data.tokenizer import TextTokenizer
 from palbert.metrics import Values, confusion_matrix
 from palbert.model.pretrained import resolve_encoder
@@ -20,6 +19,7 @@ from palbert.recipe.schema import Recipe
 from palbert.reporting.predictions import read_predictions
 from palbert.reproduction.fingerprint import fingerprint
 from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.sources import Split
 from palbert.training.hooks import read_records
 
 SPLITS: tuple[Split, ...] = ("train", "dev")
@@ -94,7 +94,7 @@ def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
     found: dict[str, dict[str, list[int]]] = {}
     for split in SPLITS:
         for name, dataset in load_datasets(recipe, split, tokenizer).items():
-            task = recipe.sets[name]
+            task = recipe.sets[name].task
             if task.classes and dataset.labels is not None:
                 counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(task.classes))
                 found.setdefault(task.name, {})[f"{name} {split}"] = counts.tolist()

@@ -47,7 +47,7 @@ def describe_difference(recipe: Recipe, result: RowResult) -> str:
     """Say what a result was made with that differs from a recipe: another encoder, other files, or other settings."""
     if result["encoder"]["sha256"] != weights_sha256(resolve_encoder(recipe.encoder.name)):
         return f"another encoder, {result['encoder']['name']}"
-    sources = [source for task in recipe.sets.values() for source in (*task.train, *task.dev)]
+    sources = [source for spec in recipe.sets.values() for source in (*spec.files.sources, *spec.task.dev)]
     present = {_sha256(file) for source in sources for file in resolve_files(source.path)}
     changed = [name for name, known in result["data"]["files"].items() if known not in present]
     return f"different content of {', '.join(changed)}" if changed else "other settings"

@@ -1,4 +1,4 @@
-"""Sources: where rows come from, as values: one file of a task, and further sets for it. No torch."""
+"""Sources: where rows come from: one file of a task, and its extra training sets. Values, no torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 LabelValue = int | float | str
 Labels = dict[str, LabelValue] | Annotated[str, Field(pattern=r"^[×x*]\s*\d+(\.\d+)?$")]
 Quoting = Literal["auto", "on", "off"]
+Split = Literal["train", "dev", "test"]
+PAIR_COLUMNS = ("premise", "hypothesis")
+"""The text columns of a set of triplets, unless given."""
 
 
 class Value(BaseModel):
@@ -70,10 +73,10 @@ class ExtraSet(Value):
         return with_lists(values, "train")
 
     @property
-    def of_task(self) -> dict[str, Any]:
-        """What takes the place of the task's own settings when this set is read."""
-        differing = self.model_dump(exclude={"train", "factor", "form"}, exclude_none=True)
-        return {**differing, "train": self.train}
+    def triplet_columns(self) -> list[tuple[str, ...]]:
+        """The text columns of every file of a set of triplets."""
+        own = PAIR_COLUMNS if self.text is None else self.text
+        return [own if source.text is None else source.text for source in self.train]
 
 
 def with_lists(values: Any, *files: str) -> Any:

@@ -29,23 +29,7 @@ METRICS_OF_TARGET = {
     "binary": ("accuracy", "precision", "recall", "f1"),
     "number": ("pearson", "spearman", "mse"),
 }
-TRIPLETS: dict[str, Any] = {
-    "kind": "pair",
-    "pair_input": "siamese",
-    "target": "binary",
-    "classes": ("contradiction", "entailment"),
-    "range": None,
-    "text": ("premise", "hypothesis"),
-    "label": "label",
-    "labels": {"entailment": 1, "contradiction": 0, "neutral": "drop", "-": "drop"},
-}
-"""What a set of triplets has in place of its task's settings."""
 SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
-
-
-def task_of(name: str) -> str:
-    """Return the task that a set belongs to: `quora` of `quora` and of `quora+snli`."""
-    return name.partition("+")[0]
 
 
 class Task(Value):
@@ -182,7 +166,7 @@ class Task(Value):
             f"extra.{name}: triplets take three text columns (anchor, positive, hard negative) or two (premise, "
             f"hypothesis) with a label, in all files alike; found {' and '.join(map(str, counts))}"
             for name, extra in self.extra.items()
-            if extra.form == "triplets" and (counts := sorted(set(map(len, _texts(extra))))) not in ([2], [3])
+            if extra.form == "triplets" and (counts := sorted(set(map(len, extra.triplet_columns)))) not in ([2], [3])
         ]
         return problems
 
@@ -198,27 +182,6 @@ class Task(Value):
             yield from ((f"{place}: {source.path}", source.text) for source in sources if source.text is not None)
 
     @property
-    def sets(self) -> dict[str, Task]:
-        """The training sets by name, each as the task that reads it: "quora", then "quora+snli"."""
-        own = {
-            name: TripletTask.model_construct(**{**dict(self), **TRIPLETS, **extra.of_task, "text": _texts(extra)[0]})
-            if extra.form == "triplets"
-            else self.model_copy(update=extra.of_task)
-            for name, extra in self.extra.items()
-        }
-        return {self.name: self, **{f"{self.name}+{name}": task for name, task in own.items()}}
-
-    @property
-    def triplets(self) -> bool:
-        """Whether the set holds triplets, to be contrasted and not answered."""
-        return False
-
-    @property
-    def labelled(self) -> bool:
-        """Whether there is a label to read for every row."""
-        return True
-
-    @property
     def siamese(self) -> bool:
         """Whether an example takes two sequences."""
         return self.kind == "pair" and self.pair_input == "siamese"
@@ -232,23 +195,3 @@ class Task(Value):
     def metric(self) -> str:
         """The metric that stands for the task in the overall score."""
         return self.metrics[0]
-
-
-class TripletTask(Task):
-    """A task as it reads a set of triplets: one sequence a sentence, whatever the task's own input is."""
-
-    @property
-    def triplets(self) -> bool:
-        """Whether the set holds triplets: it does."""
-        return True
-
-    @property
-    def labelled(self) -> bool:
-        """Whether there is a label to read: of pairs, from which triplets are made."""
-        return len(self.text) == 2
-
-
-def _texts(extra: ExtraSet) -> list[tuple[str, ...]]:
-    """Return the text columns of every file of a set of triplets."""
-    own = TRIPLETS["text"] if extra.text is None else extra.text
-    return [own if source.text is None else source.text for source in extra.train]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palbert.build import count_overlap, load_set
+from palbert.build import count_overlap, load_rows
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.overlap import Row, normal_row
@@ -19,6 +19,7 @@ from palbert.recipe.schema import Recipe
 from palbert.reporting.data_summary import SplitSummary, render_data_report
 from palbert.reporting.wording import plural
 from palbert.runtime.files import write_text
+from palbert.tasks.sets import SetSpec, files_of, sets_of
 from palbert.tasks.spec import Task
 
 EXAMPLES = 3
@@ -33,19 +34,24 @@ def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) ->
     summaries = []
     for task in recipe.tasks.values():
         train: set[Row] = set()
-        sets = [(name, view, "train") for name, view in task.sets.items()]
-        for name, view, split in [*sets, (task.name, task, "dev"), (task.name, task, "test")]:
-            if getattr(view, split):
+        for spec in _sets_and_splits(task):
+            if spec.files.sources:
                 # Rows without text or label are findings here, not errors.
-                lenient = view.model_copy(update={"bad_rows": "drop"})
-                dataset = load_set(lenient, split, tokenizer)  # type: ignore[arg-type]
+                dataset = load_rows(replace(spec, files=replace(spec.files, bad_rows="drop")), tokenizer)
                 rows = [normal_row(row) for row in zip(*dataset.texts, strict=True)]
-                summary = _summarise(name, view, dataset, rows, train, tokenizer)
-                if split == "train":
+                summary = _summarise(spec, dataset, rows, train, tokenizer)
+                if dataset.split == "train":
                     train |= set(rows)
                     summary = replace(summary, overlap=count_overlap(task, dataset))
                 summaries.append(summary)
     return summaries
+
+
+def _sets_and_splits(task: Task) -> list[SetSpec]:
+    """Return the training sets of a task, then its dev and test rows, which are read as its own training set is."""
+    sets = sets_of(task)
+    dev, test = (replace(sets[task.name], files=files_of(task, split)) for split in ("dev", "test"))
+    return [*sets.values(), dev, test]
 
 
 def label_shares(summary: SplitSummary) -> str:
@@ -65,9 +71,9 @@ def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary])
 
 
 def _summarise(
-    name: str, task: Task, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
+    spec: SetSpec, dataset: Dataset, rows: list[Row], train: set[Row], tokenizer: TextTokenizer
 ) -> SplitSummary:
-    lengths = sequence_lengths(dataset.tokens, tokenizer.template, max_length=None, siamese=task.siamese)
+    lengths = sequence_lengths(dataset.tokens, tokenizer.template, max_length=None, siamese=spec.siamese)
     leaked = [index for index, row in enumerate(rows) if row in train]
     repeated, conflicting = _repeated(rows, dataset)
     examples = [
@@ -77,16 +83,16 @@ def _summarise(
         *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
     ]
     return SplitSummary(
-        task=name,
+        task=spec.name,
         split=dataset.split,
         files=tuple(dataset.files),
         rows=len(dataset),
         labels=np.array([]) if dataset.labels is None else dataset.labels,
-        target=task.target,
-        classes=task.classes,
+        target=spec.files.target,
+        classes=spec.files.classes,
         lengths=lengths,
-        max_length=task.max_length,
-        truncated=int((lengths > task.max_length).sum()),
+        max_length=spec.max_length,
+        truncated=int((lengths > spec.max_length).sum()),
         duplicates=len(repeated),
         empty=dataset.dropped,
         leaked=len(leaked),

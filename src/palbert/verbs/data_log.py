@@ -20,20 +20,20 @@ def log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenize
     """Log the rows of every set and split."""
     for split, datasets in data.items():
         for name, dataset in datasets.items():
-            task = recipe.sets[name]
-            cut = count_truncated(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
-            details = [f"{len(dataset):,} {'triplets' if task.triplets else 'rows'}"]
-            details += [f"{cut:,} cut at {task.max_length} tokens"] if cut else []
+            spec = recipe.sets[name]
+            cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
+            details = [f"{len(dataset):,} {'triplets' if spec.triplets else 'rows'}"]
+            details += [f"{cut:,} cut at {spec.max_length} tokens"] if cut else []
             details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []
             details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
             lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
             details += [lacking] if dataset.unpaired else []
-            overlap = f"{dataset.overlapping:,} left out that {' or '.join(task.drop_overlap)} has"
+            overlap = f"{dataset.overlapping:,} left out that {' or '.join(spec.task.drop_overlap)} has"
             details += [overlap] if dataset.overlapping else []
             log.info("%s %s: %s", name, split, ", ".join(details))
     for name, dataset in data["train"].items():
-        _log_shares(name, recipe.sets[name], dataset)
-        _log_overlap(name, recipe.tasks[recipe.task_of[name]], dataset)
+        _log_shares(name, recipe.sets[name].task, dataset)
+        _log_overlap(name, recipe.sets[name].task, dataset)
 
 
 def _log_shares(name: str, task: Task, dataset: Dataset) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from palbert import __version__
 from palbert.build import Machine, build_inference, load_datasets, open_checkpoint
 from palbert.data.collate import count_truncated, sequence_lengths
-from palbert.data.dataset import Dataset, Split
+from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.inference.evaluator import constant_baseline, evaluate_tasks
@@ -28,6 +28,7 @@ from palbert.reporting.report_task import Resampled, resample_scores
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
+from palbert.tasks.sources import Split
 from palbert.training.hooks import read_records
 
 BASELINES = ("majority / mean", "untrained heads")
@@ -229,14 +230,14 @@ def _notes(
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
         if dataset.overlapping:
-            kinds = " or ".join(recipe.sets[name].drop_overlap)
+            kinds = " or ".join(recipe.sets[name].task.drop_overlap)
             notes.append(f"{name} train: {dataset.overlapping} rows were left out that {kinds} has too.")
         if dataset.unpaired:
             notes.append(
                 f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."
             )
-        task = recipe.sets[name]
-        cut = count_truncated(dataset.tokens, tokenizer.template, max_length=task.max_length, siamese=task.siamese)
+        spec = recipe.sets[name]
+        cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
         if cut:
-            notes.append(f"{name} {dataset.split}: {cut} of {len(dataset)} rows were cut at {task.max_length} tokens.")
+            notes.append(f"{name} {dataset.split}: {cut} of {len(dataset)} rows were cut at {spec.max_length} tokens.")
     return notes

@@ -10,6 +10,7 @@ import pytest
 from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.tasks.catalog import CATALOG, COURSE_FILES
+from palbert.tasks.sets import files_of
 from palbert.tasks.spec import Task
 
 FOLDER = os.environ.get("PALBERT_DATA")
@@ -34,7 +35,7 @@ def course_task(name: str) -> Task:
 
 @pytest.mark.parametrize(("task", "split"), ROWS)
 def test_every_row_of_a_course_file_is_read(tmp_path: Path, tokenizer: TextTokenizer, task: str, split: str) -> None:
-    found = load_dataset(course_task(task), split, tokenizer, cache=tmp_path)  # type: ignore[arg-type]
+    found = load_dataset(files_of(course_task(task), split), tokenizer, cache=tmp_path)  # type: ignore[arg-type]
     dropped = CUT_SHORT.get((task, split), 0)
     assert (len(found), found.dropped, found.unmapped) == (ROWS[task, split], dropped, 0)
     assert len(set(found.ids)) == len(found)
@@ -42,6 +43,6 @@ def test_every_row_of_a_course_file_is_read(tmp_path: Path, tokenizer: TextToken
 
 
 def test_every_class_of_the_sentiment_treebank_occurs(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    labels = load_dataset(course_task("sst"), "train", tokenizer, cache=tmp_path).labels
+    labels = load_dataset(files_of(course_task("sst"), "train"), tokenizer, cache=tmp_path).labels
     assert labels is not None
     assert sorted(set(labels.tolist())) == [0, 1, 2, 3, 4]

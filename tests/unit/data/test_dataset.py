@@ -14,6 +14,7 @@ from palbert.data import dataset as module
 from palbert.data.dataset import Dataset, load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
+from palbert.tasks.sets import files_of
 from palbert.tasks.spec import Task
 
 SINGLE: dict[str, Any] = {
@@ -53,7 +54,7 @@ def cache(tmp_path: Path) -> Path:
 
 def test_rows_are_read_and_tokenized(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "x\tthe  phone \tgood\ny\tThe service\t0\n")
-    found = load_dataset(task(train=path), "train", tokenizer, cache=cache)
+    found = load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     assert (len(found), found.task, found.split, list(found.ids)) == (2, "own", "train", ["x", "y"])
     assert [list(column) for column in found.texts] == [["the  phone", "The service"]]
     assert found.labels is not None
@@ -65,26 +66,26 @@ def test_rows_are_read_and_tokenized(tmp_path: Path, cache: Path, tokenizer: Tex
 def test_numbers_are_kept_in_single_precision(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "x\ta\t0.5\n")
     own = Task.model_validate({**SINGLE, "target": "number", "classes": [], "train": path})
-    labels = load_dataset(own, "train", tokenizer, cache=cache).labels
+    labels = load_dataset(files_of(own, "train"), tokenizer, cache=cache).labels
     assert labels is not None
     assert (labels.tolist(), labels.dtype) == ([0.5], np.float32)
 
 
 def test_rows_without_an_id_column_are_numbered(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, "text\tlabel\na\t0\nb\t1\n")
-    assert list(load_dataset(task(train=path), "train", tokenizer, cache=cache).ids) == ["0", "1"]
+    assert list(load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache).ids) == ["0", "1"]
 
 
 def test_ids_may_be_numbers(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     rows = '{"id": 0, "text": "a", "label": 1}\n{"id": 17, "text": "b", "label": 0}\n{"text": "c", "label": 0}\n'
     path = make(tmp_path, rows, name="a.jsonl")
-    assert list(load_dataset(task(train=path), "train", tokenizer, cache=cache).ids) == ["0", "17", "2"]
+    assert list(load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache).ids) == ["0", "17", "2"]
 
 
 def test_a_list_is_no_text(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, '{"text": "a", "label": 1}\n{"text": ["a", "b"], "label": 0}\n', name="a.jsonl")
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: expected a text or a number in 'text', found \['a', 'b'\]"):
-        load_dataset(task(train=path), "train", tokenizer, cache=cache)
+        load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
 
 
 def test_several_files_are_one_set(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
@@ -96,7 +97,7 @@ def test_several_files_are_one_set(tmp_path: Path, cache: Path, tokenizer: TextT
         "labels": {"5": "good", "1": "bad", "3": "drop"},
     }
     third = make(tmp_path, '{"id": "4", "text": "e", "label": 1}\n', name="3.jsonl")
-    found = load_dataset(task(train=[first, second, third]), "train", tokenizer, cache=cache)
+    found = load_dataset(files_of(task(train=[first, second, third]), "train"), tokenizer, cache=cache)
     assert list(found.texts[0]) == ["a", 'b, "c"', "e"]
     assert found.labels is not None
     assert found.labels.tolist() == [0, 1, 1]
@@ -113,21 +114,21 @@ def test_an_empty_field_is_refused_with_file_line_and_column(
 ) -> None:
     path = make(tmp_path, f"{HEADER}1\ta\tgood\n{row}\n")
     with pytest.raises(DataError) as caught:
-        load_dataset(task(train=path), "train", tokenizer, cache=cache)
+        load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     assert caught.value.message == f"{path}, line 3: the column '{column}' is empty."
     assert "bad_rows" in str(caught.value.hint)
 
 
 def test_bad_rows_are_dropped_and_counted_if_asked(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n2\t\tgood\n3\tb\t\n4\n5\tc\tbad\n")
-    found = load_dataset(task(train=path, bad_rows="drop"), "train", tokenizer, cache=cache)
+    found = load_dataset(files_of(task(train=path, bad_rows="drop"), "train"), tokenizer, cache=cache)
     assert (list(found.ids), found.dropped, found.unmapped) == (["1", "5"], 3, 0)
 
 
 def test_dropping_bad_rows_does_not_excuse_a_wrong_label(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgreat\n")
     with pytest.raises(DataError) as caught:
-        load_dataset(task(train=path, bad_rows="drop"), "train", tokenizer, cache=cache)
+        load_dataset(files_of(task(train=path, bad_rows="drop"), "train"), tokenizer, cache=cache)
     assert caught.value.message == f'{path}, line 2: expected a label from 0 to 1 or one of bad, good, found "great".'
 
 
@@ -136,7 +137,7 @@ def test_a_missing_column_is_refused_with_the_nearest_one(
 ) -> None:
     path = make(tmp_path, "id\ttexts\tlabel\n1\ta\t0\n")
     with pytest.raises(DataError, match=r"no column 'text'.*Did you mean 'texts'\?"):
-        load_dataset(task(train=path), "train", tokenizer, cache=cache)
+        load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
 
 
 @pytest.mark.parametrize(
@@ -147,29 +148,29 @@ def test_a_set_without_rows_is_refused(
 ) -> None:
     path = make(tmp_path, content, name=name)
     with pytest.raises(DataError, match="no rows for own train"):
-        load_dataset(task(train=path), "train", tokenizer, cache=cache)
+        load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
 
 
 def test_a_set_that_loses_all_its_rows_says_how_many(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\t\t0\n2\ta\tneutral\n")
     own = task(train=path, bad_rows="drop", labels={"neutral": "drop"})
     with pytest.raises(DataError, match=r"no rows for own train \(2 were dropped\)"):
-        load_dataset(own, "train", tokenizer, cache=cache)
+        load_dataset(files_of(own, "train"), tokenizer, cache=cache)
 
 
 def test_a_test_set_may_lack_the_label_column(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, "id\ttext\n1\ta\n2\tb\n")
     own = task(train=path, test=path)
-    found = load_dataset(own, "test", tokenizer, cache=cache)
+    found = load_dataset(files_of(own, "test"), tokenizer, cache=cache)
     assert (len(found), found.labels) == (2, None)
-    assert same(load_dataset(own, "test", tokenizer, cache=cache), found)
+    assert same(load_dataset(files_of(own, "test"), tokenizer, cache=cache), found)
     with pytest.raises(DataError, match="no column 'label'"):
-        load_dataset(own, "train", tokenizer, cache=cache)
+        load_dataset(files_of(own, "train"), tokenizer, cache=cache)
 
 
 def test_a_test_sets_labels_are_read_where_they_are(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n")
-    labels = load_dataset(task(test=path), "test", tokenizer, cache=cache).labels
+    labels = load_dataset(files_of(task(test=path), "test"), tokenizer, cache=cache).labels
     assert labels is not None
     assert labels.tolist() == [1]
 
@@ -178,7 +179,7 @@ def test_half_labelled_test_sets_are_refused(tmp_path: Path, cache: Path, tokeni
     with_labels = make(tmp_path, HEADER + "1\ta\tgood\n", name="1.tsv")
     without = make(tmp_path, "id\ttext\n2\tb\n", name="2.tsv")
     with pytest.raises(DataError, match="some files have the column 'label' and some do not"):
-        load_dataset(task(test=[with_labels, without]), "test", tokenizer, cache=cache)
+        load_dataset(files_of(task(test=[with_labels, without]), "test"), tokenizer, cache=cache)
 
 
 def test_emoji_and_texts_without_tokens_are_rows_too(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
@@ -186,7 +187,7 @@ def test_emoji_and_texts_without_tokens_are_rows_too(tmp_path: Path, cache: Path
     stripper = Tokenizer.from_str(tokenizer.tokenizer.to_str())
     stripper.normalizer = normalizers.Replace("\u00ad", "")
     path = make(tmp_path, HEADER + "".join(f"{row}\t{text}\t0\n" for row, text in enumerate(texts)))
-    found = load_dataset(task(train=path), "train", TextTokenizer(stripper), cache=cache)
+    found = load_dataset(files_of(task(train=path), "train"), TextTokenizer(stripper), cache=cache)
     assert list(found.texts[0]) == texts
     assert found.tokens[0].lengths.tolist() == [2, 0, 1, 1]
 
@@ -196,39 +197,41 @@ def test_the_cache_gives_the_same_without_reading(
 ) -> None:
     path = make(tmp_path, HEADER + "1\ta 🎉\tgood\n2\t\tbad\n3\tc d\tbad\n")
     own = task(train=path, bad_rows="drop")
-    first = load_dataset(own, "train", tokenizer, cache=cache)
+    first = load_dataset(files_of(own, "train"), tokenizer, cache=cache)
 
     def refuse(*arguments: Any) -> None:
         raise AssertionError("read again")
 
     monkeypatch.setattr(module, "_read", refuse)
-    assert same(load_dataset(own, "train", tokenizer, cache=cache), first)
+    assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
     moved = tmp_path / "moved.tsv"
     moved.write_bytes(Path(path).read_bytes())
-    assert list(load_dataset(task(train=str(moved), bad_rows="drop"), "train", tokenizer, cache=cache).ids) == [
+    assert list(
+        load_dataset(files_of(task(train=str(moved), bad_rows="drop"), "train"), tokenizer, cache=cache).ids
+    ) == [
         "1",
         "3",
     ]
 
 
 @pytest.mark.parametrize("lost", ["tokens0*", "text0*", "ids*", "labels.npy"])
-def test_a_cache_that_has_lost_a_file_is_made_anew(
+def test_a_cache_that_has_lost_a_file_is_written_again(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer, caplog: pytest.LogCaptureFixture, lost: str
 ) -> None:
     own = task(train=make(tmp_path, HEADER + "x\tthe phone\tgood\n"))
-    first = load_dataset(own, "train", tokenizer, cache=cache)
+    first = load_dataset(files_of(own, "train"), tokenizer, cache=cache)
     for path in cache.glob(f"*/{lost}"):
         path.unlink()
-    assert same(load_dataset(own, "train", tokenizer, cache=cache), first)
-    assert "made anew" in caplog.text
-    assert same(load_dataset(own, "train", tokenizer, cache=cache), first)
+    assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
+    assert "written again" in caplog.text
+    assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\tabc\tgood\n")
-    first = load_dataset(task(train=path), "train", tokenizer, cache=cache)
+    first = load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     make(tmp_path, HEADER + "1\tabd\tgood\n")  # of the same size, in the same second
-    second = load_dataset(task(train=path), "train", tokenizer, cache=cache)
+    second = load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     assert (list(first.texts[0]), list(second.texts[0])) == (["abc"], ["abd"])
     assert first.files != second.files
 
@@ -249,17 +252,17 @@ def test_a_changed_setting_is_noticed(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer, change: dict[str, Any]
 ) -> None:
     path = make(tmp_path, HEADER + '1\t"a"\tgood\n2\tb\tbad\n')
-    load_dataset(task(train=path), "train", tokenizer, cache=cache)
+    load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     changed = task(train=path, **change)
-    fresh = load_dataset(changed, "train", tokenizer, cache=tmp_path / "fresh")
-    assert same(load_dataset(changed, "train", tokenizer, cache=cache), fresh)
+    fresh = load_dataset(files_of(changed, "train"), tokenizer, cache=tmp_path / "fresh")
+    assert same(load_dataset(files_of(changed, "train"), tokenizer, cache=cache), fresh)
     assert len(list(cache.iterdir())) == 2
 
 
 def test_the_label_mapping_of_one_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n")
     found = [
-        load_dataset(task(train={"path": path, "labels": labels}), "train", tokenizer, cache=cache).labels
+        load_dataset(files_of(task(train={"path": path, "labels": labels}), "train"), tokenizer, cache=cache).labels
         for labels in (None, {"good": 0})
     ]
     assert [None if labels is None else labels.tolist() for labels in found] == [[1], [0]]
@@ -270,8 +273,8 @@ def test_another_tokenizer_is_noticed(tmp_path: Path, cache: Path, tokenizer: Te
     raw = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 77, "[CLS]": 1, "[SEP]": 2}, unk_token="[UNK]"))
     raw.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     other = TextTokenizer(raw)
-    load_dataset(task(train=path), "train", tokenizer, cache=cache)
-    assert load_dataset(task(train=path), "train", other, cache=cache).tokens[0].values.tolist() == [77]
+    load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
+    assert load_dataset(files_of(task(train=path), "train"), other, cache=cache).tokens[0].values.tolist() == [77]
 
 
 @pytest.mark.parametrize("name", ["taken", "x" * 300], ids=["a file in its place", "no such name possible"])
@@ -280,9 +283,9 @@ def test_without_a_cache_the_rows_are_the_same(
 ) -> None:
     (tmp_path / "taken").touch()
     path = make(tmp_path, HEADER + "1\ta 🎉\tgood\n2\tc d\tbad\n")
-    cached = load_dataset(task(train=path), "train", tokenizer, cache=cache)
+    cached = load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     with caplog.at_level(logging.WARNING):
-        assert same(load_dataset(task(train=path), "train", tokenizer, cache=tmp_path / name), cached)
+        assert same(load_dataset(files_of(task(train=path), "train"), tokenizer, cache=tmp_path / name), cached)
     assert "cache cannot be written" in caplog.text
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palbert.build import load_set
+from palbert.build import load_rows
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.tasks.catalog import CATALOG
+from palbert.tasks.sets import sets_of
 from palbert.tasks.spec import Task
 
 NLI = """premise	hypothesis	label
@@ -35,7 +36,7 @@ def read(path: Path, tokenizer: TextTokenizer, **given: Any) -> Dataset:
     """Read triplets for a joint pair with numbers as labels: nothing of it is in the way."""
     extra = {"nli": {"train": str(path), "form": "triplets", **given}}
     task = Task.model_validate({"name": "sts", **CATALOG["sts"], "extra": extra})
-    return load_set(task.sets["sts+nli"], "train", tokenizer)
+    return load_rows(sets_of(task)["sts+nli"], tokenizer)
 
 
 def rows(dataset: Dataset) -> list[tuple[str, ...]]:

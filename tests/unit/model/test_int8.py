@@ -10,12 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from palbert.build import Machine, build_encoder, build_inference, build_model, load_set
+from palbert.build import Machine, build_encoder, build_inference, build_model
+from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.int8 import Int8Linear, quantise
 from palbert.recipe.load import make_recipe
 from palbert.registry import ADAPTERS, HEADS, POOLINGS
 from palbert.runtime.precision import has_int8
+from palbert.tasks.sets import files_of
 
 pytestmark = pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")
 
@@ -111,7 +113,7 @@ def test_answers_are_near_those_of_fp32(parts: dict[str, Any], tiny_encoder: Pat
     rounded = build_inference(copy.deepcopy(model), tokenizer=tokenizer, machine=CPU)
     quantise(rounded.model.encoder)
     for name, task in recipe.tasks.items():
-        tokens = load_set(task, "dev", tokenizer).tokens
+        tokens = load_dataset(files_of(task, "dev"), tokenizer).tokens
         expected, found = exact.outputs(task, tokens), rounded.outputs(task, tokens)
         largest = float((found - expected).abs().max())
         assert 0 < largest < 0.02, name

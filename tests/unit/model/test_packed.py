@@ -11,13 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from palbert.build import Machine, build_encoder, build_inference, build_model, load_set, settle
+from palbert.build import Machine, build_encoder, build_inference, build_model, settle
+from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.activations import ACTIVATIONS
 from palbert.model.encoder import Encoder
 from palbert.model.packed import FUSED, PackedLinear, can_pack
 from palbert.recipe.load import make_recipe
 from palbert.registry import ADAPTERS
+from palbert.tasks.sets import files_of
 
 pytestmark = pytest.mark.skipif(not can_pack(), reason="needs an x86 CPU and torch with oneDNN")
 
@@ -53,7 +55,10 @@ def test_a_settled_model_answers_as_before(
     for form in (model, settle(copy.deepcopy(model), CPU)):
         inference = build_inference(form, tokenizer=tokenizer, machine=CPU)
         answers.append(
-            [inference.outputs(task, load_set(task, "dev", tokenizer).tokens) for task in recipe.tasks.values()]
+            [
+                inference.outputs(task, load_dataset(files_of(task, "dev"), tokenizer).tokens)
+                for task in recipe.tasks.values()
+            ]
         )
     assert any(isinstance(module, PackedLinear) for module in form.modules())
     for before, after in zip(*answers, strict=True):

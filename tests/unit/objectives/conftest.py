@@ -21,6 +21,7 @@ from palbert.objectives import Goal, Pass
 from palbert.objectives.supervised import Supervised
 from palbert.registry import LOSSES
 from palbert.tasks.catalog import CATALOG
+from palbert.tasks.sets import sets_of
 from palbert.tasks.spec import Task
 
 ROWS = 6
@@ -52,7 +53,7 @@ class Scene:
 
     @property
     def goals(self) -> dict[str, Goal]:
-        return {name: Goal.of(task, LOSSES[task.loss]) for name, task in self.tasks.items()}
+        return {name: Goal.of(sets_of(task)[name], LOSSES[task.loss]) for name, task in self.tasks.items()}
 
     @property
     def supervised(self) -> Supervised:

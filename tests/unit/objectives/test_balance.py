@@ -26,9 +26,9 @@ from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
 
 GOALS = {
-    "keys": Goal("classes", LOSSES["cross-entropy"]),  # names that torch has other uses for
-    "type": Goal("binary", LOSSES["binary-cross-entropy"]),
-    "2nd-task": Goal("number", LOSSES["mse"]),
+    "keys": Goal("classes", LOSSES["cross-entropy"], task="sst"),  # names that torch has other uses for
+    "type": Goal("binary", LOSSES["binary-cross-entropy"], task="sst"),
+    "2nd-task": Goal("number", LOSSES["mse"], task="sst"),
 }
 WHOLE = dict.fromkeys(GOALS, 1.0)
 

@@ -58,13 +58,17 @@ def test_numbers_follow_the_mean_of_the_teachers() -> None:
 @pytest.mark.parametrize(
     ("goal", "options", "said"),
     [
-        (Goal("classes", cross_entropy), {}, "none of its tasks has teachers"),
+        (Goal("classes", cross_entropy, task="sst"), {}, "none of its tasks has teachers"),
         (
-            Goal("classes", cross_entropy, taught=True),
+            Goal("classes", cross_entropy, task="sst", taught=True),
             {"weight": 1.5},
             "weight: expected a number from 0 and up",
         ),
-        (Goal("classes", cross_entropy, taught=True), {"temperature": 0}, "temperature: expected a number above 0"),
+        (
+            Goal("classes", cross_entropy, task="sst", taught=True),
+            {"temperature": 0},
+            "temperature: expected a number above 0",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(goal: Goal, options: dict[str, float], said: str) -> None:

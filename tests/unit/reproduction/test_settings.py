@@ -43,8 +43,9 @@ def test_a_smoke_recipe_is_short_runs_on_sample_rows_and_keeps_its_methods() -> 
     values = shrink(LONG)
     assert before == LONG
     recipe = make_recipe(values)  # refuses missing files
-    assert all("samples" in source.path for task in recipe.sets.values() for source in (*task.train, *task.dev))
-    assert all(task.max_length <= 64 for task in recipe.sets.values())
+    sets = recipe.sets.values()
+    assert all("samples" in source.path for spec in sets for source in (*spec.files.sources, *spec.task.dev))
+    assert all(spec.max_length <= 64 for spec in sets)
     assert recipe.encoder.name == "minilm" and recipe.encoder.dropout == 0.3
     assert recipe.training.sampler.name == "round-robin"
     assert [stage.training.steps_per_epoch for stage in recipe.stages] == [4, 4, 4]

@@ -13,6 +13,7 @@ from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import Ranks
+from palbert.tasks.sets import files_of
 from palbert.training.feed import Feed, SetFeed
 
 BATCH = 7
@@ -22,7 +23,7 @@ BATCH = 7
 def sources(tokenizer: TextTokenizer, tmp_path: Path) -> dict[str, SetFeed]:
     found = {}
     for name, task in make_recipe({"data": "samples", "tasks": ["sst", "sts"]}).tasks.items():
-        dataset = load_dataset(task, "dev", tokenizer, cache=tmp_path)
+        dataset = load_dataset(files_of(task, "dev"), tokenizer, cache=tmp_path)
         stream = Stream(name, rows=len(dataset), batch_size=BATCH, seed=0)
         found[name] = SetFeed(task=name, dataset=dataset, stream=stream, max_length=16, siamese=False)
     return found

@@ -35,7 +35,9 @@ ONE_A_STEP = sorted(SAMPLERS.keys() - {"mixed"})
 def sampler(cls: Any, **changes: Any) -> Any:
     told: dict[str, Any] = {"rows": ROWS, "epochs": 5, "steps": 1800, "seed": 0}
     told = {key: changes.pop(key, value) for key, value in told.items()}
-    return cls(Settings(batch_sizes=dict.fromkeys(told["rows"], changes.pop("batch_size", 16)), **told), **changes)
+    sizes = dict.fromkeys(told["rows"], changes.pop("batch_size", 16))
+    tasks = changes.pop("tasks", {name: name for name in told["rows"]})
+    return cls(Settings(batch_sizes=sizes, tasks=tasks, **told), **changes)
 
 
 def by_formula(alpha: float, **factors: float) -> dict[str, float]:
@@ -195,9 +197,17 @@ def test_adaptive_round_robin_goes_through_the_whole_largest_set_first(cycle: bo
     assert chosen.ends == (17688, 2 * 17688, 2 * 17688 + later)
 
 
-def test_an_extra_set_is_no_task_that_goes_first() -> None:
-    chosen = sampler(AdaptiveRoundRobin, rows={"sst": 10, "quora": 50, "quora+snli": 500}, steps=3)
-    assert chosen.epoch(1) == [("quora",)] * 3
+@pytest.mark.parametrize(
+    ("tasks", "first"),
+    [
+        ({"sst": "sst", "quora": "quora", "quora+snli": "quora"}, "quora"),
+        ({"sst": "sst", "quora": "quora", "more": "sst"}, "quora"),
+        ({"sst": "sst", "quora": "quora", "sst+quora": "sst+quora"}, "sst+quora"),  # nobody reads a name
+    ],
+)
+def test_only_a_tasks_own_set_goes_first(tasks: dict[str, str], first: str) -> None:
+    rows = dict(zip(tasks, (10, 50, 500), strict=True))
+    assert sampler(AdaptiveRoundRobin, rows=rows, tasks=tasks, steps=3).epoch(1) == [(first,)] * 3
 
 
 def test_adaptive_round_robin_of_one_epoch_is_the_largest_set_alone() -> None:
@@ -223,7 +233,9 @@ def test_sequential_shares_the_steps_out_by_batches(steps: int) -> None:
 def test_sequential_counts_batches_and_not_rows() -> None:
     sizes = {"long": 8, "short": 32}
     rows = {"long": 80, "short": 320}
-    chosen = Sequential(Settings(rows=rows, batch_sizes=sizes, epochs=1, steps=10, seed=0))
+    chosen = Sequential(
+        Settings(rows=rows, batch_sizes=sizes, tasks={name: name for name in rows}, epochs=1, steps=10, seed=0)
+    )
     assert chosen.planned(1) == {"long": 5, "short": 5}
 
 

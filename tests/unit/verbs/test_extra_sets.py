@@ -58,10 +58,11 @@ def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: P
     del given["tasks"]["sst"]["extra"]["cfimdb"]["batch_size"]
     sets = make_recipe(given).sets
     assert list(sets) == ["sst", "sst+cfimdb", "quora", "quora+snli"]
-    assert (sets["sst+cfimdb"].labels, sets["sst+cfimdb"].batch_size, sets["sst+cfimdb"].max_length) == ("x4", 8, 16)
-    assert sets["quora+snli"].text == ("premise", "hypothesis")
+    reviewed = sets["sst+cfimdb"]
+    assert (reviewed.files.labels, reviewed.batch_size, reviewed.max_length) == ("x4", 8, 16)
+    assert sets["quora+snli"].files.text == ("premise", "hypothesis")
     assert make_recipe(given).factors == {"quora+snli": 0.1}
-    assert sets["sst"].max_length == 128 and sets["sst"].classes == sets["sst+cfimdb"].classes
+    assert sets["sst"].max_length == 128 and sets["sst"].files.classes == reviewed.files.classes
 
 
 def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from palbert.options import check_count
-from palbert.tasks.spec import task_of
 from palbert.training.samplers.round_robin import RoundRobin
 from palbert.training.samplers.sampler import Plan, Settings
 
@@ -22,7 +21,8 @@ class AdaptiveRoundRobin(RoundRobin):
     def __init__(self, settings: Settings, *, cycle: bool = False, rounds: int = 1) -> None:
         super().__init__(settings, cycle=cycle)
         self.rounds = check_count("rounds", rounds)
-        self.largest = max(map(task_of, self.rows), key=lambda task: self.rows[task])
+        own = [name for name in self.rows if settings.tasks[name] == name]
+        self.largest = max(own, key=lambda name: self.rows[name])
         self.first_steps = settings.steps or self.batches[self.largest]
 
     def length(self, epoch: int) -> int:

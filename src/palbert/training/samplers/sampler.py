@@ -21,6 +21,8 @@ class Settings:
     """Training rows of each set."""
     batch_sizes: Mapping[str, int]
     """Rows that one batch of each set takes."""
+    tasks: Mapping[str, str]
+    """The task of each set; a task's own set has the task's name, extra ones have names of their own."""
     epochs: int
     """Length of the run."""
     steps: int | None
