@@ -170,8 +170,7 @@ def test_a_run_of_two_that_was_stopped_and_resumed_is_the_run_in_one_go(results:
 
 def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> None:
     recipe = make_recipe(json.loads((results / "resumable.json").read_text()))
-    run = TrainingRun(recipe, RunFolder(results / "resumed"), resume=True)
-    run.prepare()
+    run = TrainingRun(recipe, RunFolder(results / "resumed"), resume=True).prepare()
     with pytest.raises(CheckpointError, match="expected 2, as many as the run began with, found 1") as error:
         run.fit()
     assert "torchrun --nproc-per-node 2 -m palbert train" in str(error.value)

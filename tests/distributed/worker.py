@@ -50,9 +50,7 @@ def unscored(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
 
 
 def prepared(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool = False) -> TrainingRun:
-    run = TrainingRun(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks)
-    run.prepare()
-    return run
+    return TrainingRun(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks).prepare()
 
 
 def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:

@@ -84,13 +84,11 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     nowhere = RunFolder(Path("runs") / "dry-run")  # only looked at: it must not be the encoder
-    run = TrainingRun(recipe, nowhere)
-    run.prepare()
+    run = TrainingRun(recipe, nowhere).prepare()
     phases = []
     if recipe.pretraining:  # while the tasks' model waits
         beside = bytes_of(held_by(run.trainer))
-        pretraining = PretrainingRun(run.recipe, nowhere)
-        pretraining.prepare()
+        pretraining = PretrainingRun(run.recipe, nowhere).prepare()
         phases.append(
             _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), beside=beside)
         )

@@ -65,8 +65,7 @@ def pretrain(
     folder.check_free(resume=resume, force=force)
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    pretraining = PretrainingRun(with_texts(recipe, text), folder, resume=resume)
-    pretraining.prepare()
+    pretraining = PretrainingRun(with_texts(recipe, text), folder, resume=resume).prepare()
     with folder.locked():
         if not pretraining.fit():
             raise StoppedError(folder.path, verb="pretrain")
@@ -79,8 +78,7 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
         return folder.path
-    pretraining = PretrainingRun(recipe, folder, resume=folder.has_begun)
-    pretraining.prepare()
+    pretraining = PretrainingRun(recipe, folder, resume=folder.has_begun).prepare()
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step counts too
         raise StoppedError(run.path, verb="train")
     return folder.path

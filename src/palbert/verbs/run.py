@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -26,6 +26,8 @@ from palbert.training.trainer import Hook, Position, Trainer
 from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
 
 log = logging.getLogger(__name__)
+
+Prepared = TypeVar("Prepared", bound="Run")
 
 
 class Run(ABC):
@@ -55,8 +57,8 @@ class Run(ABC):
         self.ranks = ranks or Ranks()
         self.has_checkpoint = False  # to resume from
 
-    def prepare(self) -> None:
-        """Load and check everything that the run needs, and build model and trainer; write nothing."""
+    def prepare(self: Prepared) -> Prepared:
+        """Load and check everything that the run needs, and build model and trainer; write nothing. Return the run."""
         check_names(self.recipe, self.ranks)
         self.machine = Machine.for_recipe(self.recipe)
         with self.ranks.first_ahead():  # the other ranks find in the caches what the first has loaded
@@ -65,6 +67,7 @@ class Run(ABC):
         refuse_own_encoder(self.folder, self.encoder_folder)
         self.tokenizer = TextTokenizer.from_folder(self.encoder_folder)
         self.load()
+        return self
 
     @abstractmethod
     def load(self) -> None:

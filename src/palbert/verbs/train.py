@@ -72,8 +72,7 @@ def train(
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
     with ranks.connected(choose_device(recipe.run.device)):
-        run = TrainingRun(recipe, folder, resume=resume, ranks=ranks)
-        run.prepare()
+        run = TrainingRun(recipe, folder, resume=resume, ranks=ranks).prepare()
         with folder.locked() if ranks.is_first else nullcontext():
             finished = run.fit()
             if finished and ranks.is_first:

@@ -74,7 +74,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "find_trunk", lambda *_, **__: None)
-            made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+            made = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
         trainer.optimizer.register_step_pre_hook(
@@ -284,7 +284,7 @@ def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
     for key, section in changes.items():
         values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
     with caplog.at_level(logging.INFO, logger="palbert"):
-        trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
+        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
     assert trainer.feed.separate
     assert "each task has its own backward pass" in caplog.text and reason in caplog.text
 
@@ -329,7 +329,7 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
     values: dict[str, Any], tmp_path: Path, gradients: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values["training"]["gradients"] = gradients
-    made = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+    made = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
     trainer, seen = made.trainer, []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append({n: p.grad.clone() for n, p in made.model.named_parameters() if p.grad is not None})

@@ -404,7 +404,7 @@ def test_a_sampler_of_one_task_a_step_gets_a_warning(
 ) -> None:
     message = "PCGrad has no effect: the sampler never gives two tasks in a step"
     with caplog.at_level(logging.WARNING, logger="palbert"):
-        verb.Run(make_recipe(values), RunFolder(tmp_path / "together"), resume=False)
+        verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "together")).prepare()
         assert message not in caplog.text
         values["training"]["sampler"] = "annealed"
         train(values, tmp_path / "run")
@@ -477,7 +477,7 @@ def test_adapters_and_heads_keep_their_gradient_and_the_rest_is_combined(
 
     def gradients(name: Any) -> dict[str, Tensor]:
         values["training"]["gradients"] = name
-        run = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+        run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
         seen: dict[str, Tensor] = {}
         run.trainer.optimizer.register_step_pre_hook(
             lambda *_: seen.update({n: p.grad.clone() for n, p in run.model.named_parameters() if p.grad is not None})
@@ -505,7 +505,7 @@ def test_each_task_has_a_batch_of_its_own_where_gradients_are_kept_and_cannot_be
 ) -> None:
     def tasks_of_batches(name: str, **changes: Any) -> list[list[str]]:
         values["training"] |= changes
-        trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / name), resume=False).trainer
+        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / name)).prepare().trainer
         return [list(batch.parts) for batch in trainer.feed(("sst", "sts"), {"sst": 0, "sts": 0})]
 
     assert tasks_of_batches("split") == [["sst", "sts"]]

@@ -171,7 +171,7 @@ def test_it_changes_a_run_from_the_second_step_on(change: Change, tmp_path: Path
     def losses(mixout: float) -> list[float]:
         values = change(mixout=mixout, **still)
         values["tasks"] = {"sts": {"dropout": 0.0}}
-        trainer = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False).trainer
+        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
         return [trainer.step(trainer.feed(("sts",), {"sts": 0}))["sts"].item() for _ in range(2)]
 
     (first, second), (plain_first, plain_second) = losses(0.4), losses(0.0)

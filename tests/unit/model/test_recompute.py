@@ -47,7 +47,7 @@ def start(tiny_recipe: dict[str, Any], tmp_path: Path) -> Start:
         values["encoder"] |= {"recompute": recompute}
         for key, value in changes.items():
             values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
-        return verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+        return verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
 
     return build
 
@@ -104,8 +104,7 @@ def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_pat
     found = []
     for recompute in (False, True):
         tiny_recipe["encoder"]["recompute"] = recompute
-        run = PretrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run"))
-        run.prepare()
+        run = PretrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
         assert (run.model.encoder.run_layer is keep_activations) != recompute
         found.append(train(run))
     (kept, weights), (again, same) = found

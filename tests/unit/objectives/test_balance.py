@@ -53,7 +53,7 @@ def start(values: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
 
     def build(folder: str, **training: Any) -> Any:
         recipe = make_recipe({**values, "training": {**values["training"], **training}})
-        return verb.Run(recipe, RunFolder(tmp_path / folder), resume=False)
+        return verb.TrainingRun(recipe, RunFolder(tmp_path / folder)).prepare()
 
     return build
 

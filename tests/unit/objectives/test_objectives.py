@@ -178,14 +178,14 @@ def test_a_checkpoint_whose_objective_is_missing_is_told(values: dict[str, Any],
 
 def test_a_layer_of_a_term_is_in_the_optimizer_and_not_in_the_model(values: dict[str, Any], tmp_path: Path) -> None:
     values["optimizer"] |= {"head_learning_rate": 0.01}
-    run = verb.Run(make_recipe({**values, "objectives": ["simcse"]}), RunFolder(tmp_path / "run"), resume=False)
+    run = verb.TrainingRun(make_recipe({**values, "objectives": ["simcse"]}), RunFolder(tmp_path / "run")).prepare()
     groups = {group["role"]: group for group in run.trainer.optimizer.param_groups}
     assert groups["objectives"]["lr"] == 0.01
     [layer] = run.trainer.objective.terms[0].layers  # one joint pair
     before = layer.weight.clone()
     assert run.fit()
     assert not torch.equal(layer.weight, before)
-    plain = verb.Run(make_recipe(values), RunFolder(tmp_path / "plain"), resume=False)
+    plain = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "plain")).prepare()
     assert run.model.state_dict().keys() == plain.model.state_dict().keys()
     assert "objectives" not in {group["role"] for group in plain.trainer.optimizer.param_groups}
 

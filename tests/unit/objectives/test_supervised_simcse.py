@@ -146,7 +146,7 @@ def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
         "training": {"epochs": 1, "steps_per_epoch": 60, "batch_size": 8, "sampler": "mixed"},
         "optimizer": {"learning_rate": 3e-3},
     }
-    run = verb.Run(make_recipe(values), RunFolder(tmp_path / "run"), resume=False)
+    run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
 
     def nearer() -> float:
         """Return the share of the anchors that are nearer to their positive than to their hard negative."""

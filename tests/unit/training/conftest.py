@@ -35,8 +35,6 @@ def start(recipe: MakeRecipe, tmp_path: Path) -> Callable[..., Any]:
     """Return a function that builds a run, ready to fit."""
 
     def build(folder: str = "run", *, resume: bool = False, **changes: Any) -> Any:
-        run = verb.TrainingRun(recipe(**changes), RunFolder(tmp_path / folder), resume=resume)
-        run.prepare()
-        return run
+        return verb.TrainingRun(recipe(**changes), RunFolder(tmp_path / folder), resume=resume).prepare()
 
     return build

@@ -90,9 +90,7 @@ def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -
 @cuda
 def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_path: Path) -> None:
     settings = {"pretraining": {"epochs": 1, "steps_per_epoch": 24, "batch_size": 8}, "run": {"device": "auto"}}
-    made = [PretrainingRun(recipe(**settings), RunFolder(tmp_path / name)) for name in ("one", "other")]
-    for each in made:
-        each.prepare()
+    made = [PretrainingRun(recipe(**settings), RunFolder(tmp_path / name)).prepare() for name in ("one", "other")]
     captured, computed = (each.trainer for each in made)
     computed.execution = Eager(computed.feed.device)
     found = []
@@ -159,8 +157,7 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
     def run(folder: str, *, resume: bool, capture: str, stop: int | None = None) -> list[torch.Tensor]:
         made = verb.TrainingRun(
             recipe(**settings, run={"device": "auto", "capture": capture}), RunFolder(tmp_path / folder), resume=resume
-        )
-        made.prepare()
+        ).prepare()
         if stop:
             step = made.trainer.step
 
@@ -172,8 +169,7 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
         made.fit()
         return [parameter.detach().clone() for parameter in made.model.parameters()]
 
-    whole = verb.TrainingRun(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole"))
-    whole.prepare()
+    whole = verb.TrainingRun(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole")).prepare()
     whole.fit()
     first, second = captures
     run("cut", resume=False, capture=first, stop=7)
