@@ -208,7 +208,7 @@ SCHEDULES = Registry(
     base="",
     paths={
         "constant": "palbert.training.schedule:Constant",
-        "cosine": "palbert.training.schedule:Cosine",
+        "cosine": "palbert.training.schedule:CosineDecay",
         "slanted-triangle": "palbert.training.schedule:SlantedTriangle",
         "stlr": "palbert.training.schedule:STLR",
     },
@@ -216,7 +216,7 @@ SCHEDULES = Registry(
 AVERAGES = Registry(
     "average",
     group="averages",
-    base="palbert.training.averaging:NoAverage",
+    base="palbert.training.averaging:Average",
     paths={
         "ema": "palbert.training.averaging:EMA",
         "none": "palbert.training.averaging:NoAverage",

@@ -207,7 +207,7 @@ def test_a_wrong_option_of_a_part_is_refused_with_its_place(
 def test_factors_that_are_no_table_are_refused_beside_those_of_extra_sets(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["tasks"]["sst"]["extra"] = {"more": {"train": "sst-train.tsv", "factor": 0.5}}
     tiny_recipe["training"]["sampler"] = {"name": "annealed", "factors": 0.1}
-    with pytest.raises(RecipeError, match=r"training\.sampler: factors: expected a number for each task"):
+    with pytest.raises(RecipeError, match=r"training\.sampler: factors: expected a number for each set"):
         check_names(make_recipe(tiny_recipe))
 
 

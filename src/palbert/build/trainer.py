@@ -34,11 +34,11 @@ from palbert.recipe.schema import Recipe
 from palbert.registry import AVERAGES, BALANCES, LOSSES, OBJECTIVES, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
-from palbert.training.averaging import NoAverage
+from palbert.training.averaging import Average
 from palbert.training.buckets import Buckets
 from palbert.training.execution import Eager, Execution, Graphs
 from palbert.training.feed import Feed, SetFeed
-from palbert.training.loss_scale import DynamicScale, NoScale
+from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Sampler, Settings
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
@@ -112,9 +112,9 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
     return Objectives(Supervised(losses), terms, balance=balance)
 
 
-def make_average(recipe: Recipe, model: MultiTaskModel) -> NoAverage:
-    """Make the average of a model's weights that is to be evaluated."""
-    average: NoAverage = make(AVERAGES, recipe.training.average, "training.average", model)
+def make_average(recipe: Recipe, model: MultiTaskModel) -> Average:
+    """Make the average of a model's weights, which is evaluated and kept."""
+    average: Average = make(AVERAGES, recipe.training.average, "training.average", model)
     return average
 
 
@@ -193,7 +193,7 @@ def build_trainer(
 
 
 def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = None) -> Execution:
-    """Choose how steps are computed: as CUDA graphs where there is CUDA, one process, and no word against it."""
+    """Choose how steps are computed: as CUDA graphs on CUDA, in one process, unless the recipe turns it off."""
     if device.type != "cuda" or recipe.run.capture == "off":
         return Eager(device)
     if ranks and ranks.size > 1:
@@ -202,8 +202,8 @@ def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = N
     return Graphs(device)
 
 
-def make_scale(objective: Objective, machine: Machine) -> NoScale:
-    """Make the scale of the losses; one that changes is part of the objective, whose state checkpoints keep."""
+def make_scale(objective: Objective, machine: Machine) -> LossScale:
+    """Make the scale of the losses; a dynamic one becomes part of the objective, whose state checkpoints keep."""
     if machine.precision != "fp16":
         return NoScale()
     scale = DynamicScale().to(machine.device)
@@ -214,9 +214,9 @@ def make_scale(objective: Objective, machine: Machine) -> NoScale:
 def make_buckets(
     sets: Mapping[str, SetFeed], template: Template, device: torch.device, ranks: Ranks | None = None
 ) -> dict[str, Buckets] | None:
-    """Choose the sizes of every set's batches from the lengths of its rows; None where no step could be captured.
+    """Choose the sizes of every set's batches from the lengths of its rows; None if steps cannot be captured.
 
-    Batches are filled up where steps are computed too, so that a run is the same as with captured ones.
+    On CUDA, batches are filled up even if capturing is turned off, so that the results are the same.
     """
     if device.type != "cuda" or (ranks and ranks.size > 1):
         return None

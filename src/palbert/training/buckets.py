@@ -15,14 +15,14 @@ STEP = 32
 
 
 class Buckets:
-    """A few sizes between the usual and the largest batch of a set.
+    """A few sizes from the average to the largest batch of a set.
 
     The tokens of n rows are a sum of n lengths: n μ on average, with a standard deviation of √n σ. So a handful of
-    sizes around n μ hold nearly all batches with little filling, whatever n is.
+    sizes around n μ fit nearly all batches with little filling, for any n.
 
     Args:
-        lengths: Tokens of every row of the set, with special tokens and cut to size.
-        longest: Tokens of the longest sequence there can be.
+        lengths: Tokens of every row of the set, truncated, with special tokens.
+        longest: Tokens of the longest possible sequence.
     """
 
     def __init__(self, lengths: NDArray[np.int64], *, longest: int) -> None:
@@ -32,24 +32,24 @@ class Buckets:
         self.sizes = lru_cache(maxsize=None)(self._sizes)
 
     def _sizes(self, rows: int) -> tuple[int, ...]:
-        """Return the sizes for batches of so many rows, smallest first; fewer where some are the same."""
+        """Return the sizes for batches of so many rows, smallest first, without duplicates."""
         most = rows * int(self.lengths.max())
         sizes = (rows * self._mean + deviations * self._spread(rows) for deviations in DEVIATIONS)
         return tuple(dict.fromkeys(math.ceil(min(size, most) / STEP) * STEP for size in sizes))
 
     def level(self, rows: NDArray[np.int64]) -> int | None:
-        """Return which size is large enough; None for rows that are longer or shorter than batches are."""
+        """Return the number of the smallest size that fits; None if the rows are unusually long or short together."""
         tokens = int(self.lengths[rows].sum())
         if tokens < self._least(len(rows)):
             return None
         return next((level for level, size in enumerate(self.sizes(len(rows))) if size >= tokens), None)
 
     def size(self, rows: int, level: int) -> int:
-        """Return the size of a level; the largest there is where levels are fewer."""
+        """Return the size of a level; the largest if there are fewer levels."""
         return self.sizes(rows)[min(level, len(self.sizes(rows)) - 1)]
 
     def slots(self, rows: int, level: int) -> int:
-        """Return how many sequences it takes to fill the shortest batch up to a level."""
+        """Return how many sequences are needed to fill the shortest batch up to a level."""
         return math.ceil((self.size(rows, level) - self._least(rows)) / self.longest)
 
     def _least(self, rows: int) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.runtime.files import new_folder, recover_folder
-from palbert.training.averaging import NoAverage
+from palbert.training.averaging import Average
 from palbert.training.trainer import Trainer
 
 FORMAT = 1
@@ -111,7 +111,7 @@ def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Ten
     objective.load_state_dict(tensors)
 
 
-def restore_average(folder: Path, average: NoAverage, tensors: dict[str, Tensor]) -> None:
+def restore_average(folder: Path, average: Average, tensors: dict[str, Tensor]) -> None:
     """Put back the weights under training, when the model has been filled with those that are evaluated."""
     differing = _differing(average.state(), tensors)
     if differing:

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
 START, GROWTH, INTERVAL = 2.0**16, 2.0, 2000
-"""The first scale, what it is multiplied or divided by, and after how many steps without overflow it grows."""
+"""The first scale, the factor by which it changes, and the steps without overflow after which it grows."""
 
 
-class NoScale(nn.Module):
-    """Losses as they are: float32 and bfloat16 reach far enough down."""
+class LossScale(nn.Module, ABC):
+    """Scale the losses, and undo it when gradients are clipped."""
+
+    @abstractmethod
+    def forward(self, loss: Tensor) -> Tensor:
+        """Return the scaled loss."""
+
+    @abstractmethod
+    def divisor(self, norm: Tensor, longest: float) -> Tensor:
+        """Return the divisor that unscales a gradient of this length, and shortens it to `longest` if it is longer."""
+
+    @abstractmethod
+    def overflow(self, norm: Tensor) -> Tensor | None:
+        """Return 1 if the step of a gradient of this length is to be skipped, else 0; None if none ever is."""
+
+
+class NoScale(LossScale):
+    """Losses as they are: float32 and bfloat16 represent small gradients well enough."""
 
     def forward(self, loss: Tensor) -> Tensor:
         """Return the loss."""
         return loss
 
     def divisor(self, norm: Tensor, longest: float) -> Tensor:
-        """Return what brings a gradient of this length to its own scale, and down to a length if it is longer."""
-        return (norm / longest).clamp(min=1.0)
+        """Return the divisor that shortens a gradient of this length to `longest` if it is longer."""
+        return _clip_divisor(norm, longest)
 
-    def overflow(self, norm: Tensor) -> Tensor | None:
-        """Return 1 where a gradient of this length is to be left out, else 0; None where none ever is."""
-        return None
+    def overflow(self, norm: Tensor) -> None:
+        """Return None."""
 
 
-class DynamicScale(NoScale):
-    """Multiply losses by a scale that adapts: halved, and the step left out, when a gradient overflows.
+class DynamicScale(LossScale):
+    """Multiply losses by a scale that adapts: when a gradient overflows, the scale is halved and the step skipped.
 
-    All of it happens on the device, by the rule of torch's GradScaler. Its state is kept with that of the objective.
+    Everything is computed on the device, by the rule of torch's GradScaler. The state is kept with the objective's.
     """
 
     def __init__(self) -> None:
@@ -43,13 +60,17 @@ class DynamicScale(NoScale):
         return loss * self.scale
 
     def divisor(self, norm: Tensor, longest: float) -> Tensor:
-        """Return what brings a gradient of this length to its own scale, and down to a length if it is longer."""
-        return super().divisor(norm / self.scale, longest) * self.scale
+        """Return the divisor that unscales a gradient of this length, and shortens it to `longest` if it is longer."""
+        return _clip_divisor(norm / self.scale, longest) * self.scale
 
     def overflow(self, norm: Tensor) -> Tensor:
-        """Return 1 where a gradient of this length is to be left out, else 0; the scale follows."""
+        """Return 1 if the gradient overflowed, else 0, and adapt the scale."""
         overflow = ~norm.isfinite()
         grown = ~overflow & (self.streak + 1 >= INTERVAL)
         self.streak.copy_(torch.where(overflow | grown, 0.0, self.streak + 1))
         self.scale.mul_(torch.where(overflow, 1 / GROWTH, torch.where(grown, GROWTH, 1.0)))
         return overflow.float()
+
+
+def _clip_divisor(norm: Tensor, longest: float) -> Tensor:
+    return (norm / longest).clamp(min=1.0)

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW with a rate a role, lower ones in lower layers, and no decay on biases and norms."""
+"""The optimizer: AdamW with one learning rate per role, lower rates in lower layers, no decay of biases and norms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from palbert.training.loss_scale import NoScale
+from palbert.training.loss_scale import LossScale
 
 
 def make_optimizer(
@@ -21,13 +21,13 @@ def make_optimizer(
     betas: tuple[float, float] = (0.9, 0.999),
     epsilon: float = 1e-8,
 ) -> torch.optim.AdamW:
-    """Return AdamW over all trainable parameters of the named parts.
+    """Return AdamW over all trainable parameters of the roles.
 
     Args:
         roles: Parts of the model by role, such as encoder and heads.
         learning_rates: The peak rate of each role.
         parts: Parts of the encoder by name, each with the number of layers above it.
-        layer_decay: Multiplied onto a part's rate once for every layer above it; 1 for one rate throughout.
+        layer_decay: A part's rate is multiplied by this once for every layer above it; 1 for one rate throughout.
         weight_decay: For matrices; vectors (biases, norms) have none.
         betas: Decay of the two moving averages.
         epsilon: Added to the denominator.
@@ -54,14 +54,14 @@ def make_optimizer(
                     )
     device = groups[0]["params"][0].device
     on_cuda = device.type == "cuda"
-    if on_cuda:  # rates on the device: a captured step reads them there
+    if on_cuda:  # a captured step reads the rates on the device
         groups = [{**group, "lr": torch.tensor(group["lr"], device=device)} for group in groups]
     fused = device.type in ("cpu", "cuda")
     return torch.optim.AdamW(groups, betas=betas, eps=epsilon, fused=fused, capturable=on_cuda)
 
 
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    """Set every group's rate to a share of its peak."""
+    """Set every group's rate to a fraction of its peak."""
     for group in optimizer.param_groups:
         rate = group["peak"] * factor
         if isinstance(group["lr"], Tensor):
@@ -70,11 +70,11 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
             group["lr"] = rate
 
 
-def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: NoScale) -> None:
-    """Have the gradient scaled down to a length, if it is longer, and freed from the scale of the losses.
+def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: LossScale) -> None:
+    """Unscale the gradient, and shorten it to `longest` if it is longer.
 
-    A fused optimizer divides by `grad_scale` while it reads the gradients, and leaves a step out by `found_inf`, as
-    torch's GradScaler has it do: neither takes a pass of its own.
+    A fused optimizer divides by `grad_scale` while it reads the gradients, and skips a step by `found_inf`, as for
+    torch's GradScaler: neither takes a separate pass over the gradients.
     """
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -89,7 +89,7 @@ def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: NoSc
 
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
-    """Return the present rate of each role; where layers have their own, the top one."""
+    """Return the current rate of each role; if its layers have different ones, the highest."""
     found: dict[str, float] = {}
     for group in optimizer.param_groups:
         found[group["role"]] = max(float(group["lr"]), found.get(group["role"], 0.0))

@@ -1,23 +1,23 @@
-"""Schedules: the share of the peak learning rate at each step, as pure functions of the step."""
+"""Schedules: the fraction of the peak learning rate at each step, as pure functions of the step."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
 
 from palbert.options import check_number
 
 
-class Schedule(Protocol):
-    """Return the factor on all learning rates."""
+class Schedule(ABC):
+    """The factor of all learning rates; a user's own schedule may be any class with this method."""
 
+    @abstractmethod
     def __call__(self, step: int, total: int) -> float:
         """Return the factor at a step, counted from 0, of `total` steps."""
-        ...
 
 
-class Constant:
+class Constant(Schedule):
     """The peak rate throughout."""
 
     def __call__(self, step: int, total: int) -> float:
@@ -25,19 +25,19 @@ class Constant:
         return 1.0
 
 
-class STLR:
+class STLR(Schedule):
     """Linear warm-up over the first part of the run, then linear to 0."""
 
     def __init__(self, *, warmup: float = 0.1) -> None:
         self.warmup = check_number("warmup", warmup, least=0, most=1)
 
     def __call__(self, step: int, total: int) -> float:
-        """Return the height of the triangle; the first step already moves."""
+        """Return the height of the triangle; the first step has a rate above 0."""
         return _warmed_up(step, total, warmup=self.warmup, fall=float)
 
 
-class Cosine:
-    """Linear warm-up over the first part of the run, then half a cosine down to a share of the peak.
+class CosineDecay(Schedule):
+    """Linear warm-up over the first part of the run, then half a cosine down to a fraction of the peak.
 
     Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
     """
@@ -47,18 +47,18 @@ class Cosine:
         self.end = check_number("end", end, least=0, most=1)
 
     def __call__(self, step: int, total: int) -> float:
-        """Return the height of the wave; the first step already moves, `end` comes right after the last."""
+        """Return the height of the wave; the first step has a rate above 0, `end` is reached right after the last."""
         return _warmed_up(step, total, warmup=self.warmup, fall=self._wave)
 
     def _wave(self, left: float) -> float:
         return self.end + (1.0 - self.end) * (1.0 - math.cos(math.pi * left)) / 2
 
 
-class SlantedTriangle:
+class SlantedTriangle(Schedule):
     """A short linear rise from 1/ratio of the peak, then a long linear fall back to it.
 
     Howard & Ruder 2018 (ULMFiT), arXiv:1801.06146, equation 3. The paper rounds `cut` down; here it is at least one
-    step, and p stays at 0 where that rounding would take it, and so the rate, below 0.
+    step, and p is at least 0, where that rounding would make p, and so the rate, negative.
     """
 
     def __init__(self, *, cut_frac: float = 0.1, ratio: float = 32) -> None:
@@ -73,7 +73,7 @@ class SlantedTriangle:
 
 
 def _warmed_up(step: int, total: int, *, warmup: float, fall: Callable[[float], float]) -> float:
-    """Return the height of a linear rise over a share of the run, then that of a fall, given what is left of it."""
+    """Return the height of a linear rise over a fraction of the run, then of a fall that depends on what is left."""
     rise = max(1.0, warmup * total)
     if step + 1 < rise:
         return (step + 1) / rise

@@ -16,23 +16,22 @@ from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.replay import Work
-from palbert.training.averaging import NoAverage
+from palbert.training.averaging import Average
 from palbert.training.execution import Eager, Execution, Losses
 from palbert.training.feed import Feed
-from palbert.training.loss_scale import NoScale
+from palbert.training.loss_scale import LossScale, NoScale
 from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
-from palbert.training.schedule import Schedule
 
 Scores = dict[str, dict[str, float]]
 
 
 @dataclass
 class Position:
-    """How far a run has come; with the weights and generators, all that resuming needs."""
+    """How far a run has progressed; together with weights and random states, all that resuming needs."""
 
     epoch: int = 1
-    """The epoch under way, from 1."""
+    """The current epoch, from 1."""
     done: int = 0
     """Steps done in that epoch."""
     step: int = 0
@@ -40,11 +39,11 @@ class Position:
     draws: dict[str, int] = field(default_factory=dict)
     """Rows drawn from each set in the run."""
     seconds: float = 0.0
-    """Time spent so far."""
+    """Training time so far."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
-    """Losses of each set that are not yet in a line of metrics.jsonl; still on the device."""
+    """Losses of each set since the last line of metrics.jsonl; still on the device."""
     cosines: dict[str, list[Any]] = field(default_factory=dict)
-    """Cosines between tasks' gradients that are not yet in a line either."""
+    """Cosines between tasks' gradients since then."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -68,7 +67,7 @@ class Evaluation:
 
 
 class Hook:
-    """Observe a run; every method may be left out."""
+    """Observe a run; all methods are optional."""
 
     def on_start(self, trainer: Trainer) -> None:
         """Before the first step."""
@@ -80,10 +79,10 @@ class Hook:
         """After each epoch's evaluation; the position is already the next epoch's start."""
 
     def on_stop(self, trainer: Trainer) -> None:
-        """When the run is stopped in the middle."""
+        """When the run is stopped early."""
 
     def on_end(self, trainer: Trainer) -> None:
-        """At the very end, whatever happened."""
+        """At the very end, also after an error."""
 
 
 class Evaluate(Protocol):
@@ -95,11 +94,11 @@ class Evaluate(Protocol):
 
 
 class Trainer:
-    """Sampler → feed → objective → balance → gradients → clip → optimizer → average, with hooks that watch.
+    """Train a model: epochs of steps, with hooks that observe.
 
-    A run with phases has a trainer for each: `epochs` says which of the sampler's epochs are its own, and the
-    schedule and the average run over their steps; all epochs unless given. Several processes (`ranks`) do the same
-    steps at the same time, each on its share of the rows.
+    A run with phases has one trainer per phase: `epochs` are its own among the sampler's epochs, all by default, and
+    schedule and average cover the steps of these epochs. Several processes (`ranks`) do the same steps at the same
+    time, each on its share of the rows.
     """
 
     def __init__(
@@ -111,16 +110,16 @@ class Trainer:
         objective: Objective,
         gradients: GradientMethod,
         optimizer: torch.optim.Optimizer,
-        schedule: Schedule,
+        schedule: Callable[[int, int], float],
         clip: float,
-        average: NoAverage,
+        average: Average,
         arithmetic: Callable[[], AbstractContextManager[Any]],
         evaluate: Evaluate,
         hooks: Sequence[Hook] = (),
         epochs: range | None = None,
         ranks: Ranks | None = None,
         execution: Execution | None = None,
-        scale: NoScale | None = None,
+        scale: LossScale | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -190,7 +189,7 @@ class Trainer:
         return {name: loss.detach() for name, loss in losses.items()}
 
     def fit(self) -> bool:
-        """Train from the present position to the end of the last epoch; return False if stopped before it."""
+        """Train from the current position to the end of the last epoch; return False if stopped early."""
         for hook in self.hooks:
             hook.on_start(self)
         try:
@@ -209,7 +208,7 @@ class Trainer:
                 hook.on_end(self)
 
     def _run_epoch(self) -> bool:
-        """Do the steps that are left of the epoch; return False if asked to stop."""
+        """Do the remaining steps of the epoch; return False if asked to stop."""
         self.model.train()
         plan = self.sampler.epoch(self.position.epoch)[self.position.done :]
         with closing(self.feed.ahead(plan, self.position.draws)) as feed:
@@ -221,6 +220,6 @@ class Trainer:
                 [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
                 for hook in self.hooks:
                     hook.on_step(self, losses, tokens)
-                if any(self.ranks.count(self.stopping)):  # one that is asked to stop does not leave others waiting
+                if any(self.ranks.count(self.stopping)):  # all processes stop, so that none waits for another
                     return False
         return True

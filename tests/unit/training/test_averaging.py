@@ -17,7 +17,7 @@ from palbert.build import check_names
 from palbert.errors import CheckpointError, RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
-from palbert.training.averaging import EMA, SWA, NoAverage
+from palbert.training.averaging import EMA, SWA, Average, NoAverage
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
@@ -113,7 +113,7 @@ def test_swa_evaluates_the_weights_under_training_before_its_start() -> None:
 
 
 @pytest.mark.parametrize("cls", [EMA, SWA])
-def test_buffers_are_the_models_and_frozen_weights_stay_to_the_bit(cls: type[NoAverage]) -> None:
+def test_buffers_are_the_models_and_frozen_weights_stay_to_the_bit(cls: type[Average]) -> None:
     model = filled(0.0)
     average = cls(model)
     for step in range(1, 21):

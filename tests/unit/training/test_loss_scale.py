@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from palbert.training import loss_scale
-from palbert.training.loss_scale import START, DynamicScale, NoScale
+from palbert.training.loss_scale import START, DynamicScale, LossScale, NoScale
 from palbert.training.optimizer import clip_gradients, make_optimizer
 
 
-def step(scale: NoScale, layer: torch.nn.Linear, optimizer: torch.optim.Optimizer, *, times: float = 1.0) -> None:
+def step(scale: LossScale, layer: torch.nn.Linear, optimizer: torch.optim.Optimizer, *, times: float = 1.0) -> None:
     """Take one step of a layer on one row."""
     scale(times * layer(torch.ones(1, 4)).sum()).backward()  # type: ignore[no-untyped-call]
     clip_gradients(optimizer, 0.5, scale)

@@ -284,12 +284,12 @@ def test_an_option_or_class_that_does_not_exist_is_refused(choice: Any, reason: 
 @pytest.mark.parametrize(
     ("cls", "options", "reason"),
     [
-        (Proportional, {"factors": {"snli": 0.1}}, r"factors: unknown task 'snli'. Known: quora, sst, sts\."),
+        (Proportional, {"factors": {"snli": 0.1}}, r"factors: unknown set 'snli'. Known: quora, sst, sts\."),
         (Annealed, {"factors": {"sst": -1}}, r"factors\.sst: expected a number from 0, found -1\."),
         (SquareRoot, {"factors": {"sst": "half"}}, r"factors\.sst: .* found 'half'"),
         (Proportional, {"factors": {"sst": float("inf")}}, r"factors\.sst: .* found inf"),
-        (Proportional, {"factors": dict.fromkeys(ROWS, 0)}, "at least one must be drawn"),
-        (Proportional, {"factors": 0.1}, r"factors: expected a number for each task, as in .*, found 0\.1"),
+        (Proportional, {"factors": dict.fromkeys(ROWS, 0)}, "at least one needs a factor above 0"),
+        (Proportional, {"factors": 0.1}, r"factors: expected a number for each set, as in .*, found 0\.1"),
         (Annealed, {"decay": "much"}, "decay: expected a number, found 'much'"),
         (Temperature, {"temperature": -1.0}, r"temperature: expected a number above 0, found -1\.0"),
         (RoundRobin, {"cycle": "yes"}, "cycle: expected true or false, found 'yes'"),

@@ -13,7 +13,7 @@ from palbert.build import check_names
 from palbert.errors import PalbertError, RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.registry import SCHEDULES
-from palbert.training.schedule import STLR, Constant, Cosine, SlantedTriangle
+from palbert.training.schedule import STLR, Constant, CosineDecay, SlantedTriangle
 
 
 def test_constant_is_1() -> None:
@@ -59,7 +59,7 @@ def test_stlr_without_warm_up_starts_at_the_peak() -> None:
 @pytest.mark.parametrize(("total", "warmup"), [(100, 0.1), (1800, 0.1), (40, 0.25), (4, 0.0)])
 @pytest.mark.parametrize("end", [0.0, 0.1, 1.0])
 def test_cosine_follows_the_closed_form(total: int, warmup: float, end: float) -> None:
-    schedule, rise = Cosine(warmup=warmup, end=end), max(1, round(warmup * total))
+    schedule, rise = CosineDecay(warmup=warmup, end=end), max(1, round(warmup * total))
     for step in range(total + 1):
         if step < rise:
             expected = (step + 1) / rise
@@ -71,7 +71,7 @@ def test_cosine_follows_the_closed_form(total: int, warmup: float, end: float) -
 
 @pytest.mark.parametrize("total", [30, 100, 333, 1801])
 def test_cosine_rises_as_stlr_does_and_falls_all_the_way(total: int) -> None:
-    factors = np.array([Cosine()(step, total) for step in range(total + 1)])
+    factors = np.array([CosineDecay()(step, total) for step in range(total + 1)])
     top = int(np.argmax(factors))
     straight = [STLR()(step, total) for step in range(top)]
     assert factors[:top].tolist() == straight
@@ -81,7 +81,7 @@ def test_cosine_rises_as_stlr_does_and_falls_all_the_way(total: int) -> None:
 
 @pytest.mark.parametrize("end", [0.0, 0.25])
 def test_cosine_is_halfway_down_in_the_middle(end: float) -> None:
-    assert Cosine(warmup=0.0, end=end)(50, 100) == pytest.approx((1 + end) / 2)
+    assert CosineDecay(warmup=0.0, end=end)(50, 100) == pytest.approx((1 + end) / 2)
 
 
 def ulmfit(step: int, total: int, cut_frac: Fraction, ratio: int) -> Fraction:
@@ -127,12 +127,12 @@ def test_a_schedule_depends_on_the_step_alone(name: str) -> None:
     ("cls", "options", "reason"),
     [
         (STLR, {"warmup": 1.5}, r"warmup: expected a number from 0 and up to 1, found 1\.5"),
-        (Cosine, {"warmup": -0.1}, r"warmup: .* found -0\.1"),
-        (Cosine, {"end": 2}, "end: .* found 2"),
+        (CosineDecay, {"warmup": -0.1}, r"warmup: .* found -0\.1"),
+        (CosineDecay, {"end": 2}, "end: .* found 2"),
         (SlantedTriangle, {"cut_frac": 1.0}, r"cut_frac: expected a number above 0 and below 1, found 1\.0"),
         (SlantedTriangle, {"ratio": 0.5}, r"ratio: expected a number from 1, found 0\.5"),
         (SlantedTriangle, {"ratio": True}, "ratio: .* found True"),
-        (Cosine, {"end": math.nan}, "end: .* found nan"),
+        (CosineDecay, {"end": math.nan}, "end: .* found nan"),
     ],
 )
 def test_an_option_of_no_use_is_refused(cls: Any, options: dict[str, Any], reason: str) -> None:

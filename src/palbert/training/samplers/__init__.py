@@ -1,4 +1,4 @@
-"""Task samplers: which task, or tasks, the next batch comes from."""
+"""Samplers: which training sets each step takes a batch from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palbert.training.samplers.drawn import Drawn
 from palbert.training.samplers.mixed import Mixed
 from palbert.training.samplers.proportional import Proportional
 from palbert.training.samplers.round_robin import RoundRobin
-from palbert.training.samplers.sampler import Fixed, Plan, Sampler, Settings
+from palbert.training.samplers.sampler import Deterministic, Plan, Sampler, Settings
 from palbert.training.samplers.sequential import Sequential
 from palbert.training.samplers.square_root import SquareRoot
 from palbert.training.samplers.temperature import Temperature
@@ -18,8 +18,8 @@ __all__ = [
     "AdaptiveRoundRobin",
     "Annealed",
     "Consecutive",
+    "Deterministic",
     "Drawn",
-    "Fixed",
     "Mixed",
     "Plan",
     "Proportional",

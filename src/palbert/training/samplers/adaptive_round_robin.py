@@ -8,14 +8,14 @@ from palbert.training.samplers.sampler import Plan, Settings
 
 
 class AdaptiveRoundRobin(RoundRobin):
-    """In the first r epochs only the largest task, then round robin.
+    """In the first r epochs only the largest task's own set, then round robin over all sets.
 
-    One pass of the first epochs ends with that task's own set, so epochs may differ in length; extra sets wait.
+    A pass in the first epochs ends with that set, so epochs may differ in length; extra sets are not used in them.
 
     Args:
         settings: The sets and the length of the run.
-        cycle: Let a pass of round robin go on until the largest set ends.
-        rounds: r, how many epochs the largest task has to itself.
+        cycle: Continue a pass of round robin until the largest set ends.
+        rounds: r, the number of epochs with the largest task alone.
     """
 
     def __init__(self, settings: Settings, *, cycle: bool = False, rounds: int = 1) -> None:
@@ -26,9 +26,9 @@ class AdaptiveRoundRobin(RoundRobin):
         self.first_steps = settings.steps or self.batches[self.largest]
 
     def length(self, epoch: int) -> int:
-        """Return the steps of an epoch: one pass of the largest task at first, unless the recipe says."""
+        """Return the steps of an epoch: at first one pass over the largest task's set, unless the recipe sets them."""
         return self.first_steps if epoch <= self.rounds else self.steps
 
     def epoch(self, epoch: int) -> Plan:
-        """Stay with the largest task, or go round the sets."""
+        """Return the largest task's set for every step, or all sets in turn."""
         return [(self.largest,)] * self.length(epoch) if epoch <= self.rounds else super().epoch(epoch)

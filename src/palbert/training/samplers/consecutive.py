@@ -1,4 +1,4 @@
-"""Consecutive: samplers one after the other, as the phases of a run have them."""
+"""Consecutive: one sampler after another, for the phases of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palbert.training.samplers.sampler import Plan, Sampler
 
 
 class Consecutive(Sampler):
-    """The epochs of the first sampler, then those of the next; each counts its own from 1."""
+    """The epochs of the first sampler, then those of the next; each sampler counts its own epochs from 1."""
 
     def __init__(self, samplers: Sequence[Sampler]) -> None:
         self.samplers = list(samplers)
@@ -20,7 +20,7 @@ class Consecutive(Sampler):
 
     @property
     def spans(self) -> list[range]:
-        """The epochs of each sampler, as the run counts them."""
+        """The epochs of each sampler, numbered as in the run."""
         return [
             range(last - sampler.epochs + 1, last + 1) for sampler, last in zip(self.samplers, self._last, strict=True)
         ]
@@ -31,7 +31,7 @@ class Consecutive(Sampler):
         return sampler.length(own)
 
     def planned(self, epoch: int) -> dict[str, float]:
-        """Return how often each set is expected in an epoch; sets that are not in its phase never come."""
+        """Return how often each set is expected in an epoch: 0 for sets of other phases."""
         sampler, own = self._at(epoch)
         return {**dict.fromkeys(self.rows, 0.0), **sampler.planned(own)}
 

@@ -1,4 +1,4 @@
-"""Drawn: samplers that draw each step's task with p_i ∝ f_i N_i^α."""
+"""Drawn: samplers that draw one set per step with p_i ∝ f_i N_i^α."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from palbert.training.samplers.sampler import Plan, Sampler, Settings
 
 
 class Drawn(Sampler):
-    """Draw each step's task with a probability that depends on the epoch alone.
+    """Draw one set per step with probabilities that depend on the epoch only.
 
     Args:
         settings: The sets and the length of the run.
-        factors: f_i, multiplied onto the weights of the tasks named; 1 for all others.
+        factors: f_i of the sets named; 1 for all others.
     """
 
     def __init__(self, settings: Settings, *, factors: Mapping[str, float] | None = None) -> None:
@@ -30,35 +30,35 @@ class Drawn(Sampler):
         """Return α of p_i ∝ f_i N_i^α."""
 
     def probabilities(self, epoch: int) -> dict[str, float]:
-        """Return each task's probability in an epoch."""
+        """Return each set's probability in an epoch."""
         alpha = self.exponent(epoch)
         largest = max(self.rows.values())
-        weights = {task: self.factors[task] * (rows / largest) ** alpha for task, rows in self.rows.items()}
+        weights = {name: self.factors[name] * (rows / largest) ** alpha for name, rows in self.rows.items()}
         total = sum(weights.values())
-        return {task: weight / total for task, weight in weights.items()}
+        return {name: weight / total for name, weight in weights.items()}
 
     def planned(self, epoch: int) -> dict[str, float]:
-        """Return how often each task is expected in an epoch."""
-        return {task: self.steps * p for task, p in self.probabilities(epoch).items()}
+        """Return how often each set is expected in an epoch."""
+        return {name: self.steps * p for name, p in self.probabilities(epoch).items()}
 
     def epoch(self, epoch: int) -> Plan:
-        """Draw the tasks of an epoch."""
+        """Draw the sets of an epoch."""
         probabilities = self.probabilities(epoch)
         generator = np.random.default_rng([self.seed, zlib.crc32(b"sampler"), epoch])
         drawn = generator.choice(list(probabilities), size=self.steps, p=list(probabilities.values()))
-        return [(str(task),) for task in drawn]
+        return [(str(name),) for name in drawn]
 
 
 def _checked(factors: Mapping[str, float] | None, rows: Mapping[str, int]) -> dict[str, float]:
-    """Return the factors, or say which of them cannot be used."""
+    """Return the factors; raise PalbertError for one that cannot be used."""
     if factors is None:
         return {}
     if not isinstance(factors, Mapping):
-        raise PalbertError(f"factors: expected a number for each task, as in {{snli = 0.1}}, found {factors!r}.")
-    for task, factor in factors.items():
-        if task not in rows:
-            raise PalbertError(f"factors: unknown task '{task}'.", hint=did_you_mean(task, rows))
-        check_number(f"factors.{task}", factor, least=0)
-    if not any(factors.get(task, 1.0) for task in rows):
-        raise PalbertError("factors: all tasks have the factor 0; at least one must be drawn.")
+        raise PalbertError(f"factors: expected a number for each set, as in {{snli = 0.1}}, found {factors!r}.")
+    for name, factor in factors.items():
+        if name not in rows:
+            raise PalbertError(f"factors: unknown set '{name}'.", hint=did_you_mean(name, rows))
+        check_number(f"factors.{name}", factor, least=0)
+    if not any(factors.get(name, 1.0) for name in rows):
+        raise PalbertError("factors: all sets have the factor 0; at least one needs a factor above 0.")
     return dict(factors)

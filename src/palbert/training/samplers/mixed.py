@@ -1,14 +1,14 @@
-"""Mixed: one batch from every task in every step."""
+"""Mixed: one batch from every set in every step."""
 
 from __future__ import annotations
 
-from palbert.training.samplers.sampler import Fixed, Plan
+from palbert.training.samplers.sampler import Deterministic, Plan
 
 
-class Mixed(Fixed):
-    """One batch from every task in every step; one pass ends with the largest set, smaller ones start again.
+class Mixed(Deterministic):
+    """One batch from every set in every step; a pass ends with the largest set, smaller ones start again.
 
-    The encoder runs once over all of them; how their losses become one update is the gradient method's.
+    The encoder runs once over all batches; the gradient method turns their losses into one update.
     """
 
     def one_pass(self) -> int:
@@ -16,5 +16,5 @@ class Mixed(Fixed):
         return max(self.batches.values())
 
     def epoch(self, epoch: int) -> Plan:
-        """Take all tasks every time."""
+        """Return all sets for every step."""
         return [tuple(self.rows)] * self.steps

@@ -1,4 +1,4 @@
-"""Proportional: each task as often as its size says."""
+"""Proportional: sets drawn in proportion to their size."""
 
 from __future__ import annotations
 

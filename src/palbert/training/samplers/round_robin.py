@@ -1,17 +1,17 @@
-"""Round robin: one batch from each task in turn."""
+"""Round robin: one batch from each set in turn."""
 
 from __future__ import annotations
 
 from palbert.options import check_switch
-from palbert.training.samplers.sampler import Fixed, Plan, Settings
+from palbert.training.samplers.sampler import Deterministic, Plan, Settings
 
 
-class RoundRobin(Fixed):
-    """One batch from each task in turn; one pass ends with the smallest set.
+class RoundRobin(Deterministic):
+    """One batch from each set in turn; a pass ends with the smallest set.
 
     Args:
         settings: The sets and the length of the run.
-        cycle: Let a pass go on until the largest set ends; smaller ones start again.
+        cycle: Continue a pass until the largest set ends; smaller ones start again.
     """
 
     def __init__(self, settings: Settings, *, cycle: bool = False) -> None:
@@ -24,6 +24,6 @@ class RoundRobin(Fixed):
         return len(batches) * (max(batches) if self.cycle else min(batches))
 
     def epoch(self, epoch: int) -> Plan:
-        """Go round the tasks in the recipe's order."""
-        tasks = list(self.rows)
-        return [(tasks[step % len(tasks)],) for step in range(self.length(epoch))]
+        """Return the sets in turn, in the recipe's order."""
+        names = list(self.rows)
+        return [(names[step % len(names)],) for step in range(self.length(epoch))]

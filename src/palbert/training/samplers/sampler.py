@@ -1,4 +1,4 @@
-"""Sampler: what all samplers are, a pure function of sizes, epoch and seed."""
+"""Sampler: the base class of all samplers, a pure function of sizes, epoch and seed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from itertools import accumulate
 from math import ceil
 
 Plan = list[tuple[str, ...]]
+"""The sets of every step of an epoch."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every sampler is told of a run."""
+    """What a sampler knows about a run."""
 
     rows: Mapping[str, int]
     """Training rows of each set."""
@@ -24,11 +25,11 @@ class Settings:
     tasks: Mapping[str, str]
     """The task of each set; a task's own set has the task's name, extra ones have names of their own."""
     epochs: int
-    """Length of the run."""
+    """Epochs of the run."""
     steps: int | None
-    """Steps per epoch; None for one pass, as each sampler understands it."""
+    """Steps per epoch; None for one pass over the data, as each sampler defines it."""
     seed: int
-    """Starts the draws."""
+    """The seed of random draws."""
 
 
 class Sampler(ABC):
@@ -42,31 +43,31 @@ class Sampler(ABC):
         self.seed = settings.seed
 
     def one_pass(self) -> int:
-        """Return the steps of an epoch when the recipe does not say."""
+        """Return the steps of an epoch if the recipe does not set them."""
         return sum(self.batches.values())
 
     def length(self, epoch: int) -> int:
-        """Return the steps of an epoch, counted from 1; most samplers have epochs of one length."""
+        """Return the steps of an epoch, counted from 1; the same for all epochs by default."""
         return self.steps
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """How many steps of the run are done at the end of each epoch."""
+        """Steps of the run up to the end of each epoch."""
         return tuple(accumulate(self.length(epoch) for epoch in range(1, self.epochs + 1)))
 
     @abstractmethod
     def planned(self, epoch: int) -> dict[str, float]:
-        """Return how often each task is expected in an epoch, counted from 1."""
+        """Return how often each set is expected in an epoch, counted from 1."""
 
     @abstractmethod
     def epoch(self, epoch: int) -> Plan:
-        """Return the tasks of every step of an epoch, counted from 1."""
+        """Return the sets of every step of an epoch, counted from 1."""
 
 
-class Fixed(Sampler):
-    """A sampler that leaves nothing to chance: what is planned is what comes."""
+class Deterministic(Sampler):
+    """A sampler that draws nothing at random: each set comes exactly as often as planned."""
 
     def planned(self, epoch: int) -> dict[str, float]:
-        """Return how often each task comes in an epoch."""
-        counts = Counter(task for step in self.epoch(epoch) for task in step)
-        return {task: float(counts[task]) for task in self.rows}
+        """Return how often each set comes in an epoch."""
+        counts = Counter(name for step in self.epoch(epoch) for name in step)
+        return {name: float(counts[name]) for name in self.rows}

@@ -1,25 +1,25 @@
-"""Sequential: all batches of one task, then all of the next."""
+"""Sequential: all batches of one set, then all of the next."""
 
 from __future__ import annotations
 
 from itertools import accumulate
 
-from palbert.training.samplers.sampler import Fixed, Plan
+from palbert.training.samplers.sampler import Deterministic, Plan
 
 
-class Sequential(Fixed):
-    """All batches of each task in turn, in the recipe's order.
+class Sequential(Deterministic):
+    """All batches of each set in turn, in the recipe's order.
 
-    Where the recipe says how many steps an epoch has, each task gets its share of them by its batches.
+    If the recipe sets the steps of an epoch, each set gets its share of them, in proportion to its batches.
     """
 
     def epoch(self, epoch: int) -> Plan:
-        """Lay the tasks' stretches end to end."""
+        """Return each set for its share of the steps."""
         total = sum(self.batches.values())
-        # Whole numbers all the way: the stretches add up to the steps, and each is within 1 of its share.
+        # In integers, so that the shares add up to the steps, and each is within 1 of the exact one.
         ends = [(2 * self.steps * end + total) // (2 * total) for end in accumulate(self.batches.values())]
         starts = [0, *ends[:-1]]
         plan: Plan = []
-        for task, start, end in zip(self.batches, starts, ends, strict=True):
-            plan += [(task,)] * (end - start)
+        for name, start, end in zip(self.batches, starts, ends, strict=True):
+            plan += [(name,)] * (end - start)
         return plan

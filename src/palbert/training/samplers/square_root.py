@@ -1,4 +1,4 @@
-"""Square root: halfway, in powers, between by size and evenly."""
+"""Square root: sets drawn in proportion to the square root of their size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from palbert.training.samplers.drawn import Drawn
 
 
 class SquareRoot(Drawn):
-    """p_i ∝ √N_i: large sets lead, small ones are not drowned.
+    """p_i ∝ √N_i: between by size and evenly.
 
     A baseline of Stickland & Murray 2019, arXiv:1902.02671.
     """

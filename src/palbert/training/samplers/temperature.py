@@ -1,4 +1,4 @@
-"""Temperature: the bend between by size (1) and evenly (infinity) as a number."""
+"""Temperature: sets drawn by size (temperature 1) to evenly (infinity)."""
 
 from __future__ import annotations
 
