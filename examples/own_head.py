@@ -10,7 +10,7 @@ import palbert
 
 
 class Bilinear(nn.Module):
-    """Score two vectors by w · (U a ⊙ V b); made with the recipe's options as further keyword arguments."""
+    """Score two vectors by w · (U a ⊙ V b). Options in the recipe, such as `rank`, are keyword arguments here."""
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float, rank: int = 32) -> None:
         super().__init__()
@@ -19,12 +19,12 @@ class Bilinear(nn.Module):
         self.output = nn.Linear(rank, outputs)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Map two vectors a row, (rows, hidden) each, to (rows, outputs); single texts give one vector."""
+        """Map two vectors per row, (rows, hidden) each, to (rows, outputs); tasks with single texts pass one vector."""
         return self.output(self.first(self.dropout(a)) * self.second(self.dropout(b)))
 
 
 def main() -> None:
-    """Train similarity on the sample rows, and print what came out."""
+    """Train similarity on the sample rows, and print the score and two answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm", help="minilm, a folder, or a Hub id")
     parser.add_argument("--out", type=Path, default=Path("runs/own-head"))
@@ -32,11 +32,11 @@ def main() -> None:
     options = parser.parse_args()
     recipe = palbert.make_recipe(
         {
-            "data": "samples",  # the sample rows inside palbert; the task's settings come from its catalog
+            "data": "samples",  # the sample rows inside palbert, which knows the settings of sts
             "encoder": options.encoder,
             "tasks": {
                 "sts": {
-                    "pair_input": "siamese",  # each sentence on its own: the head gets two vectors
+                    "pair_input": "siamese",  # each sentence is encoded separately: the head gets two vectors
                     "pooling": "mean",
                     # "module:Class", from a module that Python can import; the rest are options of the class.
                     "head": {"name": "own_head:Bilinear", "rank": 64},

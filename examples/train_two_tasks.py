@@ -5,7 +5,7 @@ from pathlib import Path
 
 import palbert
 
-# Your rows would come from your own files: CSV, TSV, JSONL or Parquet, one file for each task and split.
+# Use your own files instead: CSV, TSV, JSONL or Parquet, one file per task and split.
 FILES = {
     "tone-train.csv": """message,label
 "Answer me now, this is pathetic.",rude
@@ -38,19 +38,19 @@ data.mkdir(parents=True, exist_ok=True)
 for name, text in FILES.items():
     (data / name).write_text(text, encoding="utf-8")
 
-# The same could stand in a TOML file. Task names are yours; reports, files and predictions use them.
+# This could also be a TOML file. Choose any task names; reports, files and predictions use them.
 tone = {"kind": "single", "target": "classes", "classes": ["rude", "neutral", "kind"], "text": "message"}
 same = {"kind": "pair", "target": "binary", "classes": ["no", "yes"], "text": ["first", "second"]}
 recipe = palbert.make_recipe(
     {
-        "data": str(data),  # the folder that file names start from
+        "data": str(data),  # the folder of the files
         "encoder": options.encoder,
         "tasks": {
             "tone": {**tone, "train": "tone-train.csv", "dev": "tone-dev.csv"},
             "same": {**same, "train": "same-train.csv", "dev": "same-dev.csv"},
         },
         "training": {"epochs": 3, "steps_per_epoch": options.steps, "batch_size": 4, "sampler": "round-robin"},
-        "optimizer": {"learning_rate": 5e-5, "head_learning_rate": 1e-3},  # new heads may move faster
+        "optimizer": {"learning_rate": 5e-5, "head_learning_rate": 1e-3},  # new heads may learn faster
     }
 )
 run = palbert.train(recipe, out=options.out / "run")  # checkpoints, metrics.jsonl, report.html
