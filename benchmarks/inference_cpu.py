@@ -26,7 +26,8 @@ from sentence_transformers import SentenceTransformer
 from palbert.build import Machine, build_inference, build_model, settle
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import load_encoder, resolve_encoder
-from palbert.recipe.load import SAMPLES_FOLDER, make_recipe
+from palbert.recipe.load import make_recipe
+from palbert.recipe.paths import SAMPLES_FOLDER
 from palbert.runtime.precision import has_int8
 
 BATCH, LONGEST = 32, 128

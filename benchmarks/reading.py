@@ -18,7 +18,8 @@ from tokenizers import Tokenizer
 from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder
-from palbert.recipe.load import SAMPLES_FOLDER, make_recipe
+from palbert.recipe.load import make_recipe
+from palbert.recipe.paths import SAMPLES_FOLDER
 from palbert.tasks.sets import files_of
 
 ROWS = 404_000

@@ -12,7 +12,8 @@ import pytest
 
 import palbert
 from palbert.errors import RecipeError
-from palbert.recipe.load import BUILTIN_FOLDER, SAMPLES_FOLDER, list_recipes, read_toml
+from palbert.recipe.load import BUILTIN_FOLDER, list_recipes, read_toml
+from palbert.recipe.paths import SAMPLES_FOLDER
 from palbert.tasks.catalog import COURSE_FILES
 
 ROOT = Path(__file__).parents[2]

@@ -81,7 +81,7 @@ def data_phrases(
     if not trees.is_file():
         raise DataError(f"{trees}: no such file.")
     if out.exists() and not force:
-        raise RunFolderError(f"{out}: exists already.", hint="Add --force to replace it.")
+        raise RunFolderError(f"{out}: already exists.", hint="Add --force to replace it.")
     try:
         with trees.open(encoding="utf-8") as stream:
             rows = list(phrases(stream, name=str(trees)))

@@ -1,56 +1,64 @@
-"""Explain: what is wrong with a recipe, one line for each finding, with its place and a remedy."""
+"""Explain: what is wrong with a recipe, one line for each problem, with its place and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 
-from palbert.errors import did_you_mean
+from palbert.errors import RecipeError, did_you_mean
 from palbert.recipe.schema import Recipe
 from palbert.tasks.catalog import CATALOG
 
 
-def explain(error: ValidationError, name: str, schema: type[BaseModel] = Recipe) -> str:
-    """Turn pydantic's findings into one line each: the place, what is wrong, what to do.
+def refusal(name: str, problems: Iterable[str]) -> RecipeError:
+    """Return the error that lists all problems of a file, one per line.
 
     Args:
-        error: The findings.
         name: The file, or what else was read.
-        schema: What it was read as.
+        problems: Each with its place in the file.
     """
-    lines = []
-    for finding in error.errors():
-        # A union is never above the third place; a task there may well be called "int".
-        place = [str(part) for index, part in enumerate(finding["loc"]) if index < 3 or not _is_union_tag(part)]
-        where = ".".join(place) or "recipe"
-        if finding["type"] == "extra_forbidden":
-            known = _fields_at(place[:-1], schema)
-            lines.append(f"{name}: {where}: unknown key. {did_you_mean(place[-1], known)}")
-        elif finding["type"] == "missing" and len(place) == 3 and finding["input"] == {"name": place[1]}:
-            own = f"A task of your own needs kind, target and text in a table [{'.'.join(place[:-1])}]."
-            lines.append(f"{name}: {'.'.join(place[:-1])}: unknown task. {did_you_mean(place[-2], CATALOG)} {own}")
-        elif finding["type"] == "missing":
-            lines.append(f"{name}: {where}: missing. {_describe(place, schema)}".rstrip())
-        else:
-            found = finding.get("input")
-            shown = "" if isinstance(found, dict | list) or found is None else f", found {found!r}"
-            if finding["type"] in ("contradiction", "unknown_name"):
-                shown = ""
-            if not place and finding["type"] == "contradiction":  # these name their places themselves
-                lines += [f"{name}: {_ended(problem)}" for problem in finding["msg"].split("; ")]
-                continue
-            lines.append(f"{name}: {where}: {_ended(finding['msg'] + shown)}")
-    return "\n".join(dict.fromkeys(lines))
+    return RecipeError("\n".join(f"{name}: {problem}" for problem in dict.fromkeys(problems)))
 
 
-def _ended(text: str) -> str:
+def explain(findings: Iterable[ErrorDetails], schema: type[BaseModel] = Recipe) -> list[str]:
+    """Turn pydantic's findings into problems: the place, what is wrong, what to do.
+
+    Args:
+        findings: What pydantic found, as `error.errors()` returns it.
+        schema: The class that was validated.
+    """
+    return [line for finding in findings for line in _explain(finding, schema)]
+
+
+def _explain(finding: ErrorDetails, schema: type[BaseModel]) -> list[str]:
+    # Unions occur below the third part of a location only; a task there may well be called "int".
+    place = [str(part) for index, part in enumerate(finding["loc"]) if index < 3 or not _is_union_tag(part)]
+    where = ".".join(place) or "recipe"
+    kind, found = finding["type"], finding.get("input")
+    if kind == "extra_forbidden":
+        return [f"{where}: unknown key. {did_you_mean(place[-1], _fields_at(place[:-1], schema))}"]
+    if kind == "missing" and len(place) == 3 and found == {"name": place[1]}:
+        own = f"A task of your own needs kind, target and text in a table [{'.'.join(place[:-1])}]."
+        return [f"{'.'.join(place[:-1])}: unknown task. {did_you_mean(place[-2], CATALOG)} {own}"]
+    if kind == "missing":
+        return [f"{where}: missing. {_description(place, schema)}".rstrip()]
+    if kind == "contradiction":
+        problems = finding.get("ctx", {}).get("problems", finding["msg"])
+        lines = problems if isinstance(problems, list) else [problems]
+        return [_with_stop(f"{where}: {line}" if place else line) for line in lines]  # a recipe's name their places
+    hidden = kind == "unknown_name" or isinstance(found, dict | list) or found is None
+    return [_with_stop(f"{where}: {finding['msg']}" + ("" if hidden else f", found {found!r}"))]
+
+
+def _with_stop(text: str) -> str:
     return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _is_union_tag(part: int | str) -> bool:
-    """Whether pydantic put this in the location to name a member of a union."""
+    """Whether pydantic put this into a location to name a member of a union."""
     return isinstance(part, str) and ("[" in part or part in ("int", "float", "str", "constrained-str"))
 
 
@@ -82,7 +90,7 @@ def _fields_at(place: Sequence[str], schema: type[BaseModel]) -> list[str]:
     return [] if model is None else list(model.model_fields)
 
 
-def _describe(place: Sequence[str], schema: type[BaseModel]) -> str:
+def _description(place: Sequence[str], schema: type[BaseModel]) -> str:
     """Return the docstring of the field at a place, as a hint."""
     model = _model_at(place[:-1], schema)
     field = model.model_fields.get(place[-1]) if model else None

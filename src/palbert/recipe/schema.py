@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from palbert.errors import did_you_mean
+from palbert.recipe.contradictions import contradictions
 from palbert.recipe.sections import (
     AdapterChoice,
     EncoderSection,
@@ -42,7 +42,7 @@ class Recipe(Value):
     """Parts of the tasks' own inside the encoder: pal, low-rank, houlsby or lora; none unless given."""
     relation: RelationChoice | None = None
     """A layer that related tasks share between pooling and heads; none unless given."""
-    tasks: dict[str, Task] = Field(min_length=1)
+    tasks: dict[str, Task]
     """The tasks by name; a name from the catalog brings its settings along."""
     pretraining: PretrainingSection | None = None
     """Masked-language-model training of the encoder before the tasks; none unless given."""
@@ -84,65 +84,10 @@ class Recipe(Value):
         return {**values, "phases": phases}
 
     @model_validator(mode="after")
-    def _check_contradictions(self) -> Recipe:
-        problems = [
-            f"tasks.{name}.name: '{task.name}' is another name than the task's. Leave it out"
-            for name, task in self.tasks.items()
-            if task.name != name
-        ]
-        for number, phase in enumerate(self.phases):
-            place = f"phases.{number}"
-            problems += [
-                f"{place}.tasks: unknown task '{name}'. {did_you_mean(name, self.tasks)}"
-                for name in phase.tasks
-                if name not in self.tasks
-            ]
-            problems += [
-                f"{place}.training.{name}: this is set for the whole run, in [training]"
-                for name in ("log_every", "save_every")
-                if getattr(phase.training, name) != getattr(self.training, name)
-            ]
-        own = {f"phases.{number}.": phase.training for number, phase in enumerate(self.phases)}
-        for place, training in {"": self.training, **own}.items():
-            if self.encoder.frozen and "encoder" in training.trains:
-                problems.append(f"{place}training.trains: names the encoder, and encoder.frozen is true")
-            if training.trains == ("adapters",) and self.adapters is None:
-                problems.append(f"{place}training.trains: only adapters, and the recipe has none")
+    def _check_contradictions(self, info: ValidationInfo) -> Recipe:
+        problems = [] if (info.context or {}).get("partial") else contradictions(self)
         if problems:
-            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
-        return self
-
-    @model_validator(mode="after")
-    def _check_mixout(self) -> Recipe:
-        sections = [phase.training for phase in self.phases] or [self.training]
-        still = self.encoder.frozen or all(section.trains and "encoder" not in section.trains for section in sections)
-        if self.encoder.mixout and still:
-            raise PydanticCustomError(
-                "contradiction",
-                "encoder.mixout: goes back to pretrained weights, which an encoder that is not trained never leaves. "
-                "Train the encoder, or leave mixout out",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_dropout(self) -> Recipe:
-        if self.encoder.dropout != 0 or self.encoder.attention_dropout != 0:
-            return self
-        for number, objective in enumerate(self.objectives):
-            still = any(name in self.tasks and not self.tasks[name].dropout for name in objective.tasks or self.tasks)
-            without = objective.name == "simcse" and objective.options.get("dropout") is None
-            lacks = without or (objective.name == "rdrop" and still)
-            if lacks and objective.options.get("weight") != 0:
-                raise PydanticCustomError(
-                    "contradiction",
-                    "objectives.{number}: {name} compares two passes with different dropout, and there is none. "
-                    "Set encoder.dropout above 0{or_own}",
-                    {
-                        "number": number,
-                        "name": objective.name,
-                        "or_own": ", or give the term a dropout of its own" * without,
-                    },
-                )
+            raise PydanticCustomError("contradiction", "contradictory settings", {"problems": problems})
         return self
 
     @property

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from palbert.errors import RecipeError, did_you_mean
-from palbert.recipe.explain import explain
+from palbert.errors import did_you_mean
+from palbert.recipe.explain import explain, refusal
 from palbert.recipe.load import read_toml
 from palbert.reproduction.tables import FOLDERS, load_table
 from palbert.tasks.sources import Value
@@ -136,10 +136,10 @@ def load_claims(path: Path) -> Claims:
     try:
         loaded = Claims.model_validate(read_toml(path))
     except ValidationError as error:
-        raise RecipeError(explain(error, str(path), Claims)) from None
+        raise refusal(str(path), explain(error.errors(), Claims)) from None
     problems = [*_missing_rows(loaded, path.parent), *_useless_ranges(loaded)]
     if problems:
-        raise RecipeError("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
+        raise refusal(str(path), problems)
     return loaded
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from palbert.errors import RecipeError, did_you_mean
-from palbert.recipe.explain import explain
-from palbert.recipe.load import apply_override, make_recipe, read_toml
+from palbert.recipe.explain import explain, refusal
+from palbert.recipe.load import make_recipe, read_toml
+from palbert.recipe.overrides import apply_override
 from palbert.recipe.schema import Recipe
 from palbert.reproduction.settings import merge, shrink
 from palbert.tasks.sources import Value
@@ -138,7 +139,7 @@ def load_table(source: str | Path) -> Table:
     try:
         spec = TableSpec.model_validate(read_toml(path))
     except ValidationError as error:
-        raise RecipeError(explain(error, str(path), TableSpec)) from None
+        raise refusal(str(path), explain(error.errors(), TableSpec)) from None
     return Table(name=f"{path.resolve().parent.name}/{path.stem}", path=path, spec=spec)
 
 

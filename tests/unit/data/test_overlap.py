@@ -141,7 +141,7 @@ def test_a_set_that_would_be_empty_is_refused(values: dict[str, Any], tokenizer:
 
 def test_a_test_split_without_files_is_refused(values: dict[str, Any]) -> None:
     values["tasks"]["quora"] |= {"test": [], "drop_overlap": ["dev", "test-texts"]}
-    with pytest.raises(RecipeError, match=r'tasks\.quora\.drop_overlap: names "test-texts", and the task has no test'):
+    with pytest.raises(RecipeError, match=r'tasks\.quora\.drop_overlap: names "test-texts", but the task has no test'):
         make_recipe(values)
 
 

@@ -178,7 +178,7 @@ def test_it_changes_a_run_from_the_second_step_on(change: Change, tmp_path: Path
     assert first == plain_first and second != plain_second
 
 
-NEVER = "encoder.mixout: goes back to pretrained weights, which an encoder that is not trained never leaves."
+NEVER = "encoder.mixout: mixes in pretrained weights, but the encoder is not trained and has no others."
 
 
 @pytest.mark.parametrize(

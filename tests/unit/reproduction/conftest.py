@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from palbert.recipe.load import SAMPLES_FOLDER
+from palbert.recipe.paths import SAMPLES_FOLDER
 from palbert.tasks.catalog import COURSE_FILES
 
 MakeResult = Callable[..., dict[str, Any]]

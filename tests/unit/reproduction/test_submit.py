@@ -13,7 +13,7 @@ import tomli_w
 
 import palbert
 from palbert.errors import CheckpointError, DataError, PalbertError
-from palbert.recipe.load import SAMPLES_FOLDER
+from palbert.recipe.paths import SAMPLES_FOLDER
 from palbert.tasks.catalog import COURSE_FILES
 
 if sys.version_info >= (3, 11):

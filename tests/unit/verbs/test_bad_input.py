@@ -146,8 +146,8 @@ CASES = {
     "a single task with two columns": Case(
         ["tasks.mood: a single task needs 1 text column, found 2: text, id."], tasks={"mood": mood(text=["text", "id"])}
     ),
-    "two tasks of one name": Case(["tasks: two tasks of one name: sst."], tasks=["sst", "sts", "sst"]),
-    "no tasks": Case(["{here}/mine.toml: tasks:", "at least 1"], tasks={}),
+    "two tasks of one name": Case(["tasks: named twice: sst."], tasks=["sst", "sts", "sst"]),
+    "no tasks": Case(["{here}/mine.toml: tasks:", "expected at least one task"], tasks={}),
     "a head that does not fit": Case(
         ["tasks.mood: head 'cosine' compares two vectors", 'pair_input = "siamese"'],
         tasks={"mood": mood(head="cosine")},

@@ -177,9 +177,9 @@ def test_the_terms_of_a_phase_are_those_of_its_tasks(tiny_encoder: Path) -> None
         ({"phases": [{"training": {"log_every": 7}}]}, "phases.0.training.log_every: this is set for the whole run"),
         (
             {"encoder": {"name": "minilm", "frozen": True}, "phases": [{"training": {"trains": ["encoder"]}}]},
-            "phases.0.training.trains: names the encoder, and encoder.frozen is true",
+            "phases.0.training.trains: names the encoder, but encoder.frozen is true",
         ),
-        ({"phases": [{"training": {"trains": ["adapters"]}}]}, "phases.0.training.trains: only adapters"),
+        ({"phases": [{"training": {"trains": ["adapters"]}}]}, "phases.0.training.trains: names only adapters"),
         ({"phases": [{"training": {"epochs": 0}}]}, "phases.0.training.epochs"),
         ({"phases": [{"lenght": 3}]}, "phases.0.lenght: unknown key."),
         ({"phases": ["first"]}, "phases.0"),
@@ -200,12 +200,12 @@ def test_a_method_that_a_phase_cannot_use_is_refused_before_data_is_read(
     assert not (tmp_path / "run").exists()
 
 
-def test_all_that_is_wrong_with_phases_is_told_line_by_line(tiny_encoder: Path) -> None:
+def test_all_problems_of_phases_are_reported_line_by_line(tiny_encoder: Path) -> None:
     wrong = {"tasks": ["qst"], "training": {"trains": ["adapters"], "log_every": 7}}
     with pytest.raises(RecipeError) as refused:
         make_recipe(values(tiny_encoder, phases=[wrong]), name="mine.toml")
     assert refused.value.message.splitlines() == [
         "mine.toml: phases.0.tasks: unknown task 'qst'. Known: quora, sst. Did you mean 'sst'?",
         "mine.toml: phases.0.training.log_every: this is set for the whole run, in [training].",
-        "mine.toml: phases.0.training.trains: only adapters, and the recipe has none.",
+        "mine.toml: phases.0.training.trains: names only adapters, but the recipe has none.",
     ]

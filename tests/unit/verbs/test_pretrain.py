@@ -316,7 +316,7 @@ def test_the_command_takes_text_files_and_shows_the_loss(
     ("arguments", "says"),
     [
         (["--text", "none.txt"], ["pretraining.text: no such file: ", "none.txt"]),
-        (["--text", "rows.csv"], ["pretraining.text: expected .txt files, one text a line, found ", "rows.csv"]),
+        (["--text", "rows.csv"], ["pretraining.text: expected .txt files with one text per line, found ", "rows.csv"]),
         (["--text", "latin.txt"], ["latin.txt, line 2: expected UTF-8, found byte 0xe9."]),
         (["--set", "pretraining.mask=0"], ["pretraining.mask:", "greater than 0", "found 0"]),
         (["--set", "pretraining.held_out=1"], ["pretraining.held_out:", "less than 1"]),

@@ -1,0 +1,61 @@
+"""Overrides: settings given as `key=value`, on top of a recipe's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palbert.errors import RecipeError
+from palbert.recipe.paths import Problems, expand, with_absolute_folders
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def apply_override(values: dict[str, Any], override: str) -> None:
+    """Apply one `a.b.c=value`, where value is TOML, or text if it is not valid TOML."""
+    key, separator, text = (part.strip() for part in override.partition("="))
+    if not separator or not key:
+        raise RecipeError(f"--set {override}: expected key=value, such as training.epochs=5.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = key.split(".")
+    place = values
+    for parent in parents:
+        if isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
+            place[parent] = {"name": place[parent]}
+        elif parent in ("tasks", "extra") and isinstance(place.get(parent), list):  # and ["sst"] for {sst = {}}
+            place[parent] = {str(name): {} for name in place[parent]}
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            raise RecipeError(f"--set {override}: '{parent}' is not a table.")
+    place[last] = _from_current_folder(key, value)
+
+
+def _from_current_folder(key: str, value: Any) -> Any:
+    """Make a path absolute: given by hand, it starts at the current folder and not at the recipe."""
+    if key in ("data", "encoder", "encoder.name"):
+        section = key.removesuffix(".name")
+        problems: Problems = {}
+        value = with_absolute_folders({section: value}, Path.cwd(), problems)[section]
+        if problems:
+            raise RecipeError("\n".join(problems.values()))
+    elif key == "pretraining.text" or key.endswith(".teachers"):
+        files = value if isinstance(value, list) else [value]
+        value = [str(Path.cwd() / expand(file)) if isinstance(file, str) else file for file in files]
+    return value
+
+
+def has_setting(values: Any, override: str) -> bool:
+    """Whether nested values have a setting of their own for the key of an override."""
+    for name in override.partition("=")[0].strip().split("."):
+        if not isinstance(values, Mapping) or name not in values:
+            return False
+        values = values[name]
+    return True

@@ -1,0 +1,130 @@
+"""Paths of a recipe: made absolute, so that it can be read again from anywhere, and checked to exist."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palbert.errors import RecipeError
+from palbert.recipe.schema import Recipe
+from palbert.tasks.sources import Sources
+from palbert.tasks.spec import Task
+
+SPLITS = ("train", "dev", "test")
+SAMPLES_FOLDER = Path(__file__).parents[1] / "data" / "samples"
+
+Problems = dict[str, str]
+"""What is wrong with a path, by its place in the recipe."""
+
+
+def expand(path: str) -> Path:
+    """Fill in ~ and environment variables; a path that starts with a variable starts at the current folder."""
+    expanded = os.path.expandvars(path)
+    if "$" in expanded and not Path(expanded).exists():
+        raise RecipeError(
+            f"'{path}': this environment variable is not set.",
+            hint="Set it, or give the folder: --set data=DIR, --set encoder=DIR (reproduce: --data, --encoder).",
+        )
+    found = Path(expanded).expanduser()
+    return Path.cwd() / found if path.startswith("$") else found
+
+
+def with_absolute_folders(values: Mapping[str, Any], start: Path, problems: Problems) -> dict[str, Any]:
+    """Return a recipe's values with absolute folders for data and encoder.
+
+    In a file, they start at the file; an encoder that is not there is looked for in the current folder.
+    """
+    values = dict(values)
+    if isinstance(values.get("data"), str) and values["data"] not in ("samples", "hub"):
+        values["data"] = _absolute(values["data"], start, "data", problems)
+    encoder = values.get("encoder")
+    name = encoder.get("name") if isinstance(encoder, dict) else encoder
+    if isinstance(name, str) and name not in ("", "minilm"):
+        for folder in (start, Path.cwd()):
+            absolute = _absolute(name, folder, "encoder", problems)
+            if Path(absolute).is_dir():
+                values["encoder"] = {**encoder, "name": absolute} if isinstance(encoder, dict) else absolute
+                break
+    return values
+
+
+def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Recipe:
+    """Return a recipe with absolute paths for all files of its tasks, plain texts and teachers."""
+    own_folder = recipe.data is not None and recipe.data not in ("samples", "hub")
+    data = Path(recipe.data or "") if own_folder else folder
+    rows = SAMPLES_FOLDER if recipe.data == "samples" else data
+
+    def absolute(sources: Sources, place: str) -> Sources:
+        return tuple(
+            source
+            if source.path.startswith("hf:")
+            else source.model_copy(update={"path": _absolute(source.path, rows, place, problems)})
+            for source in sources
+        )
+
+    tasks = {}
+    for name, task in recipe.tasks.items():
+        place = f"tasks.{name}"
+        changes: dict[str, Any] = {split: absolute(getattr(task, split), f"{place}.{split}") for split in SPLITS}
+        changes["extra"] = {
+            key: extra.model_copy(update={"train": absolute(extra.train, f"{place}.extra.{key}.train")})
+            for key, extra in task.extra.items()
+        }
+        changes["teachers"] = tuple(_absolute(run, folder, f"{place}.teachers", problems) for run in task.teachers)
+        tasks[name] = task.model_copy(update=changes)
+    section = recipe.pretraining
+    if section:  # plain texts next to the recipe can be used with the sample rows, too
+        text = tuple(_absolute(path, data, "pretraining.text", problems) for path in section.text)
+        section = section.model_copy(update={"text": text})
+    return recipe.model_copy(update={"tasks": tasks, "pretraining": section})
+
+
+def _absolute(path: str, start: Path, place: str, problems: Problems) -> str:
+    """Return an absolute path; one that cannot be expanded is noted and returned as it is."""
+    try:
+        return str((start / expand(path)).resolve())
+    except RecipeError as error:
+        problems[place] = f"{place}: {error}"
+        return path
+
+
+def missing_files(recipe: Recipe) -> list[str]:
+    """Return a problem for each file that is not given or does not exist."""
+    problems = []
+    for name, task in recipe.tasks.items():
+        for place, sources in _sources(task).items():
+            if not sources and place != "test":
+                problems.append(
+                    f"tasks.{name}.{place}: no file given. "
+                    f'Set tasks.{name}.{place} = "file.csv", or data = "samples", "hub" or a folder.'
+                )
+            problems += [
+                f"tasks.{name}.{place}: no such file: {source.path}"
+                for source in sources
+                if Path(source.path).is_absolute() and not Path(source.path).is_file()
+            ]
+        problems += [
+            f'tasks.{name}.drop_overlap: names "{kind}", but the task has no test files.'
+            for kind in task.drop_overlap
+            if kind.startswith("test") and not task.test
+        ]
+    return problems + missing_texts(recipe)
+
+
+def missing_texts(recipe: Recipe) -> list[str]:
+    """Return a problem for each plain text file that does not exist or is of another kind."""
+    problems = []
+    for path in recipe.pretraining.text if recipe.pretraining else ():
+        if Path(path).is_absolute() and not Path(path).is_file():
+            problems.append(f"pretraining.text: no such file: {path}")
+        elif Path(path).suffix.lower() != ".txt":
+            problems.append(f"pretraining.text: expected .txt files with one text per line, found {path}")
+    return problems
+
+
+def _sources(task: Task) -> dict[str, Sources]:
+    """Return all files of a task by their place."""
+    extra = {f"extra.{name}.train": each.train for name, each in task.extra.items()}
+    return {**{split: getattr(task, split) for split in SPLITS}, **extra}

@@ -1,0 +1,120 @@
+"""Paths: where relative ones start, and which files are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.errors import RecipeError
+from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
+
+Refusal = Callable[[dict[str, Any]], list[str]]
+WriteFile = Callable[..., Path]
+
+
+def test_missing_files_are_all_named(tmp_path: Path, refusal: Refusal) -> None:
+    lines = refusal({"data": str(tmp_path), "tasks": ["sst", "sts"]})
+    assert [line.split(": ")[1] for line in lines] == [
+        "tasks.sst.train",
+        "tasks.sst.dev",
+        "tasks.sts.train",
+        "tasks.sts.dev",
+    ]
+    assert lines[0].endswith(f"no such file: {tmp_path / 'ids-sst-train.csv'}")
+
+
+def test_a_task_without_files_is_refused_with_what_to_set(refusal: Refusal) -> None:
+    lines = refusal({"tasks": ["sst"]})
+    assert [line.split(": ")[1] for line in lines] == ["tasks.sst.train", "tasks.sst.dev"]
+    assert all("no file given" in line and 'data = "samples"' in line for line in lines)
+
+
+def test_relative_files_start_at_the_recipe(own_data: Path, monkeypatch: pytest.MonkeyPatch, write: WriteFile) -> None:
+    text = '[tasks.own]\nkind = "single"\ntarget = "number"\ntext = "a"\ntrain = "train.csv"\ndev = "./dev.csv"\n'
+    monkeypatch.chdir("/")
+    task = load_recipe(write(own_data, text)).tasks["own"]
+    assert (task.train[0].path, task.dev[0].path) == (str(own_data / "train.csv"), str(own_data / "dev.csv"))
+
+
+def test_relative_files_start_at_the_data_folder(own_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_DATA", str(own_data))
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "dev.csv"}
+    recipe = make_recipe({"data": "$MY_DATA", "tasks": {"own": own}}, folder=Path("/"))
+    assert recipe.tasks["own"].dev[0].path == str(own_data / "dev.csv")
+
+
+def test_paths_in_environment_variables_start_at_the_current_folder(
+    own_data: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own_data.parent)
+    monkeypatch.setenv("MY_DATA", own_data.name)
+    monkeypatch.setenv("MY_ENCODER", str(tiny_encoder))
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "$MY_DATA/dev.csv"}
+    recipe = make_recipe({"data": "$MY_DATA", "encoder": "$MY_ENCODER", "tasks": {"own": own}}, folder=Path("/"))
+    assert (recipe.tasks["own"].train[0].path, recipe.tasks["own"].dev[0].path) == (
+        str(own_data / "train.csv"),
+        str(own_data / "dev.csv"),
+    )
+    assert recipe.encoder.name == str(tiny_encoder)
+
+
+def test_an_encoder_folder_is_looked_for_next_to_the_recipe_and_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, beside = tmp_path / "here", tmp_path / "beside"
+    for folder in (here / "one", here / "both", beside / "both", here / "minilm"):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    found = {
+        name: make_recipe({"data": "samples", "tasks": ["sst"], "encoder": name}, folder=beside).encoder.name
+        for name in ("one", "both", "minilm", "bert-base-uncased")
+    }
+    assert found == {
+        "one": str(here / "one"),
+        "both": str(beside / "both"),
+        **{n: n for n in ("minilm", "bert-base-uncased")},
+    }
+
+
+def test_an_unset_variable_in_a_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_DATA", raising=False)
+    with pytest.raises(RecipeError, match=r"'\$MY_DATA'.*not set"):
+        make_recipe({"data": "$MY_DATA", "tasks": ["sst"]})
+
+
+def test_a_folder_with_a_dollar_sign_is_a_folder(own_data: Path) -> None:
+    odd = own_data / "a$b"
+    odd.mkdir()
+    for name in ("train.csv", "dev.csv"):
+        (odd / name).write_text("a\nx\n")
+    own = {"kind": "single", "target": "number", "text": "a", "train": "train.csv", "dev": "dev.csv"}
+    recipe = make_recipe({"data": str(odd), "tasks": {"own": own}})
+    assert recipe.tasks["own"].dev[0].path == str(odd / "dev.csv")
+
+
+def test_plain_text_starts_at_the_data_folder_or_next_to_the_recipe(tmp_path: Path, write: WriteFile) -> None:
+    (tmp_path / "rows").mkdir()
+    for folder in (tmp_path, tmp_path / "rows"):
+        (folder / "mine.txt").write_text("a text")
+    files = 'train = "mine.csv"\ndev = "mine.csv"\nkind = "single"\ntarget = "binary"\ntext = "text"\n'
+    (tmp_path / "rows" / "mine.csv").write_text("text,label\na,1\n")
+    own = f'data = "rows"\n[pretraining]\ntext = "mine.txt"\n[tasks.mine]\n{files}'
+    samples = 'data = "samples"\ntasks = ["sst"]\n[pretraining]\ntext = ["mine.txt"]\n'
+    for text, expected in [(own, tmp_path / "rows"), (samples, tmp_path)]:
+        recipe = load_recipe(write(tmp_path, text))
+        assert recipe.pretraining and recipe.pretraining.text == (str(expected / "mine.txt"),)
+        (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")
+        assert load_recipe(tmp_path / "again.toml") == recipe
+
+
+def test_missing_plain_text_is_reported_with_all_other_problems(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("# a text")
+    values = {"data": "samples", "tasks": {"sst": {"dev": "none.tsv"}}}
+    with pytest.raises(RecipeError) as caught:
+        make_recipe({**values, "pretraining": {"text": ["none.txt", "mine.md"]}}, folder=tmp_path)
+    assert len(caught.value.message.splitlines()) == 3
+    assert f"recipe: pretraining.text: no such file: {tmp_path / 'none.txt'}" in caught.value.message
+    assert f"expected .txt files with one text per line, found {tmp_path / 'mine.md'}" in caught.value.message
