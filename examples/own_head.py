@@ -7,10 +7,13 @@ from pathlib import Path
 from torch import Tensor, nn
 
 import palbert
+from palbert.extend import Head
 
 
-class Bilinear(nn.Module):
+class Bilinear(Head):
     """Score two vectors by w · (U a ⊙ V b). Options in the recipe, such as `rank`, are keyword arguments here."""
+
+    vectors = 2  # for siamese pairs; heads of single texts and joint pairs have 1, the default
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float, rank: int = 32) -> None:
         super().__init__()
@@ -19,7 +22,7 @@ class Bilinear(nn.Module):
         self.output = nn.Linear(rank, outputs)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Map two vectors per row, (rows, hidden) each, to (rows, outputs); tasks with single texts pass one vector."""
+        """Map two vectors per row, (rows, hidden) each, to (rows, outputs)."""
         return self.output(self.first(self.dropout(a)) * self.second(self.dropout(b)))
 
 

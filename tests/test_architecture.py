@@ -20,6 +20,7 @@ ROWS = {
     "terminal": 9,
     "verbs": 9,
     "build": 8,
+    "extend": 8,
     "training": 7,
     "objectives": 6,
     "gradients": 6,

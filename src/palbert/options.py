@@ -1,14 +1,17 @@
-"""Options: the checks of what a user gives to a named part, so that every part refuses in the same words.
+"""Options: the checks of what a user gives to a named part, so that all parts report mistakes in the same words.
 
-A part checks its options where it is made. The messages begin with the option's name; `build` puts the place in the
-recipe before it.
+A part checks its options where it is made. Its messages begin with the option's name; `build` puts the place in the
+recipe in front.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from palbert.errors import PalbertError
+from palbert.errors import PalbertError, RecipeError, did_you_mean
 
 
 def check_number(
@@ -21,14 +24,14 @@ def check_number(
     most: float = math.inf,
     finite: bool = True,
 ) -> float:
-    """Return a number that lies within its bounds; `above` and `below` are themselves outside."""
+    """Return a number that lies within its bounds; `above` and `below` are excluded themselves."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     within = number and least <= value <= most and (value > above or above == -math.inf)
     within = within and (value < below or below == math.inf)
     if not within or (finite and not math.isfinite(value)):
         bounds = {"from": least, "above": above, "below": below, "up to": most}
-        said = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
-        raise PalbertError(f"{name}: expected a number{' ' * bool(said)}{said}, found {value!r}.")
+        described = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
+        raise PalbertError(f"{name}: expected a number{' ' * bool(described)}{described}, found {value!r}.")
     return value
 
 
@@ -44,3 +47,42 @@ def check_switch(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise PalbertError(f"{name}: expected true or false, found {value!r}.")
     return value
+
+
+def takes(part: Any, name: str) -> bool:
+    """Whether a class or function has an argument of this name."""
+    return name in inspect.signature(part).parameters
+
+
+def check_options(
+    part: Any, arguments: Collection[Any], settings: Mapping[str, Any], options: Mapping[str, Any], place: str
+) -> None:
+    """Raise RecipeError for options that are unknown, missing or set by palbert; it lists all of them.
+
+    Args:
+        part: The class or function that takes the options.
+        arguments: What palbert passes by position.
+        settings: What palbert passes by name.
+        options: What the recipe gives.
+        place: Where the recipe gives it.
+    """
+    signature = inspect.signature(part)
+    parameters = list(signature.parameters.values())[len(arguments) :]
+    named = [each for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    known = [each.name for each in named if each.name not in settings] + list(getattr(part, "shared_options", ()))
+    problems = [f"'{name}' is not an option: palbert sets it. Leave it out." for name in options if name in settings]
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        unknown = [name for name in options if name not in known and name not in settings]
+        problems += [f"unknown option '{name}'. {_known_options(name, known)}" for name in unknown]
+    required = [each.name for each in named if each.default is each.empty]
+    problems += [f"option '{name}' is missing." for name in required if name not in settings and name not in options]
+    if problems:
+        raise RecipeError("\n".join(f"{place}: {problem}" for problem in problems))
+    try:
+        signature.bind(*arguments, **settings, **options)
+    except TypeError as error:  # a user's own class does not take what palbert passes
+        raise RecipeError(f"{place}: {error}.") from error
+
+
+def _known_options(name: str, known: Collection[str]) -> str:
+    return did_you_mean(name, known) if known else "It takes no options."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -13,6 +15,8 @@ from palbert.errors import RecipeError
 
 OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 """How a recipe names a class that is in no table: "module:Class"."""
+REQUIRED = inspect.Parameter.empty
+"""Stands for the default of an option that has none."""
 
 
 class Registry(Mapping[str, Any]):
@@ -27,6 +31,7 @@ class Registry(Mapping[str, Any]):
         base: The class that all parts derive from, as "module:Class"; "" for plain functions.
         other_base: Another class that a part may derive from instead.
         paths: Where the class of each name is, as "module:Class".
+        given: Arguments that palbert sets when it makes a part; all others are options of the recipe.
         extra: The optional dependencies of palbert that parts need, by name.
     """
 
@@ -38,12 +43,14 @@ class Registry(Mapping[str, Any]):
         base: str,
         paths: Mapping[str, str],
         other_base: str = "",
+        given: Collection[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self.group = f"palbert.{group}"
         self.bases = [path for path in (base, other_base) if path]
         self.paths = dict(paths)
+        self.given = frozenset(given)
         self.extra = dict(extra or {})
 
     @cached_property
@@ -76,12 +83,49 @@ class Registry(Mapping[str, Any]):
         bases = tuple(_load(path) for path in self.bases)
         if bases and not (isinstance(found, type) and issubclass(found, bases)):
             article = "an" if self.kind[0] in "aeiou" else "a"
-            names = " or ".join(path.replace(":", ".") for path in self.bases)
-            raise RecipeError(f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {names}.")
+            raise RecipeError(
+                f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {self.base_names}."
+            )
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         if missing:
             raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
         return found
+
+    @property
+    def base_names(self) -> str:
+        """The base classes as a user imports them, such as "palbert.extend.Head"."""
+        return " or ".join(f"palbert.extend.{path.partition(':')[2]}" for path in self.bases)
+
+    def describe(self, name: str) -> Description:
+        """Return what there is to know about a part: a known name, or "module:Class"."""
+        found = self.find(name)
+        documented = (inspect.getdoc(found) or "").partition("\n")[0]
+        return Description(name, self._options(found), self.extra.get(name, ""), documented)
+
+    def _options(self, found: Any) -> dict[str, Any]:
+        """Return the options of a part with their defaults; without one, `REQUIRED`."""
+        options = dict(getattr(found, "shared_options", {}))
+        for place, parameter in enumerate(inspect.signature(found).parameters.values()):
+            named = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            # A class may name the first argument as it likes: palbert gives it by position.
+            first = place == 0 and parameter.kind != parameter.KEYWORD_ONLY and parameter.default is REQUIRED
+            if named and not (self.given and first) and parameter.name not in self.given:
+                options[parameter.name] = parameter.default
+        return options
+
+
+@dataclass(frozen=True)
+class Description:
+    """What there is to know about a part."""
+
+    name: str
+    """Its name in a recipe."""
+    options: Mapping[str, Any]
+    """Its options with their defaults; `REQUIRED` where there is none."""
+    extra: str
+    """The optional dependencies of palbert that it needs; "" for none."""
+    summary: str
+    """The first line of its docstring."""
 
 
 def _load(path: str, place: str = "") -> Any:
@@ -100,7 +144,8 @@ def _load(path: str, place: str = "") -> Any:
 HEADS = Registry(
     "head",
     group="heads",
-    base="torch.nn:Module",
+    base="palbert.model.heads:Head",
+    given=("hidden_size", "outputs", "label_range"),
     paths={
         "linear": "palbert.model.heads:Linear",
         "mlp": "palbert.model.heads:MLP",
@@ -113,6 +158,7 @@ POOLINGS = Registry(
     "pooling",
     group="poolings",
     base="palbert.model.pooling:Pooling",
+    given=("hidden_size",),
     paths={
         "attention": "palbert.model.pooling:Attention",
         "cls": "palbert.model.pooling:Cls",
@@ -124,6 +170,7 @@ ADAPTERS = Registry(
     "adapter",
     group="adapters",
     base="palbert.model.adapters:Adapter",
+    given=("hidden_size", "layers"),
     paths={
         "pal": "palbert.model.adapters.pal:PAL",
         "low-rank": "palbert.model.adapters.low_rank:LowRank",
@@ -134,13 +181,15 @@ ADAPTERS = Registry(
 RELATIONS = Registry(
     "relational layer",
     group="relations",
-    base="torch.nn:Module",
+    base="palbert.model.relational:Relation",
+    given=("hidden_size",),
     paths={"linear": "palbert.model.relational:LinearRelation", "mlp": "palbert.model.relational:MLPRelation"},
 )
 LOSSES = Registry(
     "loss",
     group="losses",
     base="",
+    given=("outputs", "labels", "label_smoothing"),
     paths={
         "cross-entropy": "palbert.objectives.supervised:cross_entropy",
         "binary-cross-entropy": "palbert.objectives.supervised:binary_cross_entropy",
@@ -151,6 +200,7 @@ OBJECTIVES = Registry(
     "objective",
     group="objectives",
     base="palbert.objectives:Term",
+    given=("goals",),
     paths={
         "distillation": "palbert.objectives.distillation:Distillation",
         "proximal": "palbert.objectives.proximal:Proximal",
@@ -164,6 +214,7 @@ BALANCES = Registry(
     "balance",
     group="balances",
     base="palbert.objectives.balance:Balance",
+    given=("goals",),
     paths={
         "fixed": "palbert.objectives.balance.fixed:Fixed",
         "normalised": "palbert.objectives.balance.normalised:Normalised",
@@ -175,6 +226,7 @@ GRADIENTS = Registry(
     group="gradients",
     base="palbert.gradients:GradientMethod",
     other_base="palbert.gradients:Weighting",
+    given=("weights", "parameters"),
     paths={
         "aligned-mtl": "palbert.gradients.aligned_mtl:AlignedMTL",
         "cagrad": "palbert.gradients.cagrad:CAGrad",
@@ -191,6 +243,7 @@ SAMPLERS = Registry(
     "sampler",
     group="samplers",
     base="palbert.training.samplers:Sampler",
+    given=("settings",),
     paths={
         "adaptive-round-robin": "palbert.training.samplers.adaptive_round_robin:AdaptiveRoundRobin",
         "annealed": "palbert.training.samplers.annealed:Annealed",
@@ -205,7 +258,7 @@ SAMPLERS = Registry(
 SCHEDULES = Registry(
     "schedule",
     group="schedules",
-    base="",
+    base="palbert.training.schedule:Schedule",
     paths={
         "constant": "palbert.training.schedule:Constant",
         "cosine": "palbert.training.schedule:CosineDecay",
@@ -217,6 +270,7 @@ AVERAGES = Registry(
     "average",
     group="averages",
     base="palbert.training.averaging:Average",
+    given=("model",),
     paths={
         "ema": "palbert.training.averaging:EMA",
         "none": "palbert.training.averaging:NoAverage",

@@ -78,7 +78,7 @@ def test_the_guides_own_weighting_is_trained(tiny_recipe: dict[str, Any], tmp_pa
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"objectives": ["all_wrong:Nothing"]}, "Nothing has no method values"),
+        ({"objectives": ["all_wrong:Nothing"]}, "objectives.0: 'all_wrong:Nothing' does not implement values"),
         ({"objectives": ["all_wrong:Rows"]}, r"Rows.values\(\) gives a tensor of shape .* for 'sts'"),
         ({"objectives": ["all_wrong:Unknown"]}, "a value for 'stss', which is not in the batch: sts"),
         ({"tasks": {"sts": {"loss": "all_wrong:rows"}}}, "The loss gives a tensor of shape"),

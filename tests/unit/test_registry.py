@@ -6,13 +6,15 @@ import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
 
 from palbert import registry
 from palbert.errors import RecipeError
-from palbert.registry import HEADS, SAMPLERS, Registry
+from palbert.registry import GRADIENTS, HEADS, REQUIRED, SAMPLERS, Registry
+from palbert.training.samplers import Plan, Sampler, Settings
 
 REGISTRIES = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
 
@@ -58,6 +60,68 @@ def test_a_class_of_another_kind_is_refused_before_it_is_called() -> None:
         SAMPLERS.find(f"{__name__}:Stranger", "training.sampler")
     with pytest.raises(RecipeError, match="is not a sampler"):
         SAMPLERS.find("os:system")
+
+
+class Partial(Sampler):
+    """A sampler that lacks a method."""
+
+    def planned(self, epoch: int) -> dict[str, float]:
+        return {}
+
+
+def test_a_class_that_lacks_a_method_is_refused_with_its_name() -> None:
+    with pytest.raises(RecipeError, match=r"training\.sampler: '.*:Partial' does not implement epoch\."):
+        SAMPLERS.find(f"{__name__}:Partial", "training.sampler")
+
+
+class Every(Sampler):
+    """Take every set in turn.
+
+    Not the first line.
+    """
+
+    def __init__(self, run: Settings, start: int, *, step: int = 2, **more: int) -> None:
+        super().__init__(run)
+
+    def planned(self, epoch: int) -> dict[str, float]:
+        return {}
+
+    def epoch(self, epoch: int) -> Plan:
+        return []
+
+
+def test_a_part_is_described_by_its_options_its_extra_and_the_first_line_of_its_docstring() -> None:
+    found = SAMPLERS.describe(f"{__name__}:Every")
+    assert (found.options, found.extra) == ({"start": REQUIRED, "step": 2}, "")
+    assert found.summary == "Take every set in turn."
+    assert GRADIENTS.describe("cagrad").extra == "gradients"
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "options"),
+    [
+        (HEADS, "linear", {"dropout": REQUIRED}),
+        (HEADS, "cosine", {"dropout": REQUIRED, "scale": None}),
+        (registry.POOLINGS, "mean", {}),
+        (registry.POOLINGS, "attention", {"dropout": 0.0}),
+        (registry.SCHEDULES, "stlr", {"warmup": 0.1}),
+        (registry.LOSSES, "mse", {}),
+        (GRADIENTS, "sum", {}),
+        (GRADIENTS, "pcgrad", {"memory": "keep"}),
+    ],
+)
+def test_the_options_of_a_part_are_the_arguments_that_palbert_does_not_set(
+    table: Registry, name: str, options: dict[str, Any]
+) -> None:
+    assert table.describe(name).options == options
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [(table, name) for table, parts in REGISTRIES.items() for name in parts.paths]
+)
+def test_every_part_of_palbert_has_a_summary_and_no_option_that_palbert_sets(table: str, name: str) -> None:
+    found = REGISTRIES[table].describe(name)
+    assert found.summary and not REGISTRIES[table].given & set(found.options)
 
 
 def test_what_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import torch
 
 from palbert.build.gradients import make_gradients
-from palbert.build.model import check_head, check_pooling, check_tasks
-from palbert.build.named import make
+from palbert.build.model import CHECKED_SIZE, check_head, check_pooling, check_tasks
+from palbert.build.named import check, make
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
@@ -28,9 +28,9 @@ def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
     check_tasks(recipe.tasks, recipe.adapters, "adapters")
     check_tasks(recipe.tasks, recipe.relation, "relation")
     if recipe.adapters:
-        make(ADAPTERS, recipe.adapters, "adapters", 8, layers=1)
+        check(ADAPTERS, recipe.adapters, "adapters", CHECKED_SIZE, layers=1)
     if recipe.relation:
-        make(RELATIONS, recipe.relation, "relation", 8)
+        check(RELATIONS, recipe.relation, "relation", CHECKED_SIZE)
         inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
         if len(inputs) > 1:
             raise RecipeError(

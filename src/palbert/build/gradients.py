@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -56,8 +55,7 @@ def make_gradients(
     if issubclass(cls, Weighting):
         method = _weighted(recipe, cls, weights, parameters=parameters, plans=plans, find_trunk=find_trunk)
     else:
-        offered = {"parameters": parameters} if "parameters" in inspect.signature(cls).parameters else {}
-        method = make(GRADIENTS, component, PLACE, weights, **offered)
+        method = make(GRADIENTS, component, PLACE, weights, offered={"parameters": parameters})
     try:
         method.check(accumulation=recipe.training.accumulation)
     except ValueError as error:
@@ -84,11 +82,9 @@ def _weighted(
     """Make a weighting, and the method that applies it: how it holds the tasks' gradients."""
     component = recipe.training.gradients
     options = component.options
-    memory = options.pop("memory", "keep")
+    memory = options.pop("memory", cls.shared_options["memory"])
     if memory not in MEMORIES:
         raise RecipeError(f"{PLACE}: memory: expected 'keep' or 'recompute', found {memory!r}.")
-    if options and not inspect.signature(cls).parameters:
-        raise RecipeError(f"{PLACE}: '{component.name}' has no option '{next(iter(options))}'.", hint="Known: memory.")
     weighting: Weighting = make(GRADIENTS, Component(name=component.name, **options), PLACE)
     most_tasks = None if plans is None else _most_tasks(recipe, plans, name=type(weighting).__name__)
     if memory == "recompute":

@@ -6,22 +6,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from palbert.build.named import check_options, make
+from palbert.build.named import check, make
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError, did_you_mean
 from palbert.model.adapters import Adapter
+from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
+from palbert.model.heads import Head
 from palbert.model.mixout import mix_out
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import Pooling
 from palbert.model.pretrained import load_encoder
 from palbert.model.recompute import recompute_activations
+from palbert.options import takes
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
 from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS
 from palbert.tasks.choices import Component
 from palbert.tasks.sets import SetSpec, sets_of
 from palbert.tasks.spec import Task
+
+CHECKED_SIZE = 8
+"""The hidden size with which parts are made to check their options, before there is an encoder."""
+COUNTS = {1: "one vector", 2: "two vectors"}
+"""How messages count the vectors of an example."""
 
 
 def check_lengths(sets: Mapping[str, SetSpec], tokenizer: TextTokenizer) -> None:
@@ -63,13 +71,8 @@ def build_model(
 ) -> MultiTaskModel:
     """Put new adapters into an encoder, and each task's pooling and a new head on it."""
     config = encoder.config
-    for name, task in tasks.items():
-        if find_pooling(task).through_pooler and not config.pooler:
-            raise RecipeError(
-                f"tasks.{name}.pooling: '{task.pooling.name}' needs an encoder with a pooler; "
-                f"this {config.family} has none.",
-                hint="Take 'cls' or 'mean'.",
-            )
+    for task in tasks.values():
+        _check_pooler(task, config)
         for spec in sets_of(task).values():
             if spec.max_length > config.max_length:
                 raise RecipeError(
@@ -85,6 +88,16 @@ def build_model(
         relation=make(RELATIONS, relation, "relation", config.hidden_size) if relation else None,
         related=relation.tasks if relation else (),
     )
+
+
+def _check_pooler(task: Task, config: EncoderConfig) -> None:
+    place = f"tasks.{task.name}.pooling"
+    if POOLINGS.find(task.pooling.name, place).through_pooler and not config.pooler:
+        fitting = ", ".join(name for name in POOLINGS if not POOLINGS[name].through_pooler)
+        raise RecipeError(
+            f"{place}: '{task.pooling.name}' needs an encoder with a pooler; this {config.family} has none.",
+            hint=f"Take one of: {fitting}.",
+        )
 
 
 def check_tasks(
@@ -111,15 +124,41 @@ def _build_adapters(tasks: Mapping[str, Task], encoder: Encoder, section: Adapte
     return dict.fromkeys(named, new())
 
 
-def make_head(task: Task, *, hidden_size: int) -> Any:
+def make_head(task: Task, *, hidden_size: int) -> Head:
     """Make a task's head, with new weights."""
-    return make(HEADS, _head_of(task), f"tasks.{task.name}.head", hidden_size, outputs=task.outputs)
+    head: Head = make(HEADS, _head_of(task), f"tasks.{task.name}.head", hidden_size, **_head_settings(task))
+    return head
 
 
-def find_pooling(task: Task) -> type[Pooling]:
-    """Return the class of a task's pooling."""
-    found: type[Pooling] = POOLINGS.find(task.pooling.name, f"tasks.{task.name}.pooling")
-    return found
+def check_head(task: Task) -> None:
+    """Refuse a head that does not fit the task's input or target, and wrong options."""
+    place = f"tasks.{task.name}.head"
+    cls: type[Head] = HEADS.find(task.head.name, place)
+    vectors = 2 if task.siamese else 1
+    if cls.vectors != vectors:
+        fitting = [name for name in HEADS if HEADS[name].vectors == vectors]
+        siamese = "" if task.siamese else 'Set kind = "pair" and pair_input = "siamese", or take'
+        raise RecipeError(
+            f"{place}: '{task.head.name}' takes {COUNTS[cls.vectors]}, and this task gives {COUNTS[vectors]}.",
+            hint=f"{siamese or 'Take'} one of: {', '.join(fitting)}. (A class of your own sets `vectors`.)",
+        )
+    if cls.targets and task.target not in cls.targets:
+        raise RecipeError(
+            f"{place}: '{task.head.name}' is for target {' or '.join(cls.targets)}; this one is '{task.target}'."
+        )
+    check(HEADS, _head_of(task), place, CHECKED_SIZE, **_head_settings(task))
+
+
+def _head_of(task: Task) -> Component:
+    """Return a task's head with the task's dropout, if it takes one and has no other."""
+    if not takes(HEADS.find(task.head.name, f"tasks.{task.name}.head"), "dropout"):
+        return task.head
+    return task.head.model_copy(update={"dropout": task.dropout, **task.head.options})
+
+
+def _head_settings(task: Task) -> dict[str, Any]:
+    """Return the arguments that palbert sets."""
+    return {"outputs": task.outputs, "offered": {"label_range": task.range}}
 
 
 def make_pooling(task: Task, *, hidden_size: int) -> Pooling:
@@ -129,26 +168,5 @@ def make_pooling(task: Task, *, hidden_size: int) -> Pooling:
 
 
 def check_pooling(task: Task) -> None:
-    """Refuse a pooling's options; a user's own class is not made yet, since it may not take every size."""
-    if task.pooling.name in POOLINGS:
-        make_pooling(task, hidden_size=8)
-    else:
-        check_options(find_pooling(task), (8,), {}, task.pooling.options, f"tasks.{task.name}.pooling")
-
-
-def check_head(task: Task) -> None:
-    """Refuse a head's options; a user's own class is not made yet, since it may not take every size."""
-    head = _head_of(task)
-    if head.name in HEADS:
-        make_head(task, hidden_size=8)
-    else:
-        own = HEADS.find(head.name, f"tasks.{task.name}.head")
-        check_options(own, (8,), {"outputs": task.outputs}, head.options, f"tasks.{task.name}.head")
-
-
-def _head_of(task: Task) -> Component:
-    """Return a task's head with the task's dropout, and its highest label for a cosine, unless it has its own."""
-    options: dict[str, Any] = {"dropout": task.dropout}
-    if task.head.name == "cosine" and task.range:
-        options["scale"] = task.range[1]
-    return task.head.model_copy(update={**options, **task.head.options})
+    """Refuse wrong options of a task's pooling."""
+    check(POOLINGS, task.pooling, f"tasks.{task.name}.pooling", CHECKED_SIZE)

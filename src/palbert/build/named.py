@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from palbert.errors import MissingExtraError, PalbertError, RecipeError, did_you_mean
+from palbert.errors import MissingExtraError, PalbertError, RecipeError
+from palbert.options import check_options, takes
 from palbert.registry import Registry
 from palbert.tasks.choices import Component
 
 
-def make(registry: Registry, component: Component, place: str, *arguments: Any, **settings: Any) -> Any:
-    """Make a named part, from a registry or from "module:Class", with the recipe's options."""
-    cls = registry.find(component.name, place)
-    check_options(cls, arguments, settings, component.options, place)
+def make(
+    registry: Registry,
+    component: Component,
+    place: str,
+    *arguments: Any,
+    offered: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Make a named part, from a registry or from "module:Class", with the recipe's options.
+
+    Args:
+        registry: The parts of its kind.
+        component: Its name and options.
+        place: Where the recipe names it, for errors.
+        arguments: Passed by position.
+        offered: Passed by name to a part that has an argument of that name.
+        settings: Passed by name.
+    """
+    part = registry.find(component.name, place)
+    settings |= {name: value for name, value in (offered or {}).items() if takes(part, name)}
+    check_options(part, arguments, settings, component.options, place)
     try:
-        return cls(*arguments, **settings, **component.options)
-    except MissingExtraError:  # not the recipe's fault
+        return part(*arguments, **settings, **component.options)
+    except MissingExtraError:  # the recipe is right
         raise
     except PalbertError as error:
         raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
@@ -27,26 +44,27 @@ def make(registry: Registry, component: Component, place: str, *arguments: Any, 
         raise RecipeError(f"{place}: {str(error).rstrip('.')}.") from error
 
 
+def check(
+    registry: Registry,
+    component: Component,
+    place: str,
+    *arguments: Any,
+    offered: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> None:
+    """Refuse wrong options of a part, given as to `make`.
+
+    Parts of palbert are made, to have them check their options. Others are not: they may not take every size.
+    """
+    if component.name in registry.paths:
+        make(registry, component, place, *arguments, offered=offered, **settings)
+        return
+    part = registry.find(component.name, place)
+    settings |= {name: value for name, value in (offered or {}).items() if takes(part, name)}
+    check_options(part, arguments, settings, component.options, place)
+
+
 def function_of(registry: Registry, name: str) -> Any:
     """Return a part that is called as it is; of a class, an instance is made first."""
     found = registry.find(name)
     return found() if isinstance(found, type) else found
-
-
-def check_options(
-    cls: Any, arguments: tuple[Any, ...], settings: Mapping[str, Any], options: Mapping[str, Any], place: str
-) -> None:
-    """Refuse options that a class does not take; arguments and settings are palbert's own, not the recipe's."""
-    for name in options:
-        if name in settings:
-            raise RecipeError(f"{place}: '{name}' is no option: palbert sets it.", hint="Leave it out.")
-    signature = inspect.signature(cls)
-    try:
-        signature.bind(*arguments, **settings, **options)
-    except TypeError as error:
-        known = [name for name in list(signature.parameters)[len(arguments) :] if name not in settings]
-        unknown = [name for name in options if name not in signature.parameters]
-        hint = None
-        if unknown:
-            hint = did_you_mean(unknown[0], known) if known else "It takes no options."
-        raise RecipeError(f"{place}: {error}.", hint=hint) from error

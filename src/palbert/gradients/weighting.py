@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -11,7 +12,10 @@ from palbert.errors import MissingExtraError
 
 
 class Weighting(ABC):
-    """A pure function of the Gram matrix, with options."""
+    """A pure function of the Gram matrix, made as `Class(**options)`."""
+
+    shared_options: ClassVar[Mapping[str, Any]] = {"memory": "keep"}
+    """Options that palbert reads for every weighting, with their defaults."""
 
     @abstractmethod
     def __call__(self, gram: Tensor) -> Tensor:

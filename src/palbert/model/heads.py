@@ -1,6 +1,9 @@
-"""Heads: from one pooled vector, or two, to a task's answer."""
+"""Heads: from one pooled vector, or two, to a task's outputs."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +11,25 @@ from torch import Tensor, nn
 from palbert.options import check_number
 
 
-class Linear(nn.Module):
+class Head(nn.Module, ABC):
+    """The part of a model that answers one task.
+
+    A head is made as `Class(hidden_size, outputs=…, dropout=…, **options)`: the width of a vector, the width of the
+    answer, the task's dropout, and the recipe's options. A head with an argument `label_range` is also given the lowest
+    and highest label of the task, or None.
+    """
+
+    vectors: ClassVar[int] = 1
+    """How many vectors of an example the head takes: 1, or 2 for siamese pairs."""
+    targets: ClassVar[tuple[str, ...]] = ()
+    """The targets that the head can answer; empty for all of them."""
+
+    @abstractmethod
+    def forward(self, *vectors: Any, **_: Any) -> Tensor:
+        """Map `vectors` tensors of shape (examples, hidden) to (examples, outputs)."""
+
+
+class Linear(Head):
     """Dropout, then one linear layer."""
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float) -> None:
@@ -21,11 +42,11 @@ class Linear(nn.Module):
         return self.output(self.dropout(vector))  # type: ignore[no-any-return]
 
 
-class MLP(nn.Module):
+class MLP(Head):
     """Dropout, h×h, ReLU, h×c."""
 
-    width = 1
-    """Vectors that the first layer sees side by side."""
+    width: ClassVar[int] = 1
+    """Vectors that the first layer sees, concatenated."""
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float) -> None:
         super().__init__()
@@ -42,8 +63,9 @@ class MLP(nn.Module):
 
 
 class Concat(MLP):
-    """Both vectors side by side, (u, v) → h → ReLU → outputs."""
+    """Both vectors concatenated, (u, v) → h → ReLU → outputs."""
 
+    vectors = 2
     width = 2
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:  # type: ignore[override]  # siamese tasks give two
@@ -51,7 +73,7 @@ class Concat(MLP):
         return self.layers(self.features(first, second))  # type: ignore[no-any-return]
 
     def features(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return what the layers see."""
+        """Return the input of the layers."""
         return torch.cat([first, second], dim=1)
 
 
@@ -61,21 +83,41 @@ class ConcatDifference(Concat):
     width = 3
 
     def features(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return what the layers see."""
+        """Return the input of the layers."""
         return torch.cat([first, second, (first - second).abs()], dim=1)
 
 
-class Cosine(nn.Module):
+class Cosine(Head):
     """One h×h layer on both sides, their cosine, ReLU, times the highest label.
 
     The layer is the same on both sides, so that similarity does not depend on the order.
+
+    Args:
+        hidden_size: Width of a vector.
+        outputs: Width of the answer, which is 1.
+        dropout: Dropout in front of the layer.
+        label_range: Lowest and highest label of the task, if it has a range.
+        scale: The highest answer; the highest label unless given, or 5 for a task without a range.
     """
 
-    def __init__(self, hidden_size: int, *, outputs: int, dropout: float, scale: float = 5.0) -> None:
+    vectors = 2
+    targets = ("number",)
+
+    def __init__(
+        self,
+        hidden_size: int,
+        *,
+        outputs: int,
+        dropout: float,
+        label_range: tuple[float, float] | None = None,
+        scale: float | None = None,
+    ) -> None:
         super().__init__()
         assert outputs == 1
         self.dropout = _dropout(dropout)
         self.layer = nn.Linear(hidden_size, hidden_size)
+        if scale is None:
+            scale = label_range[1] if label_range else 5.0
         self.scale = check_number("scale", scale, above=0)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:

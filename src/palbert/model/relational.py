@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 from palbert.options import check_count
 
 
-class LinearRelation(nn.Module):
-    """One linear layer h×h, as Sullivan & Kumar put before the heads of quora and sts."""
+class Relation(nn.Module, ABC):
+    """A layer that related tasks share, made as `Class(hidden_size, **options)`."""
+
+    @abstractmethod
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Map (sequences, hidden) to (sequences, hidden)."""
+
+
+class LinearRelation(Relation):
+    """One linear layer h×h, as Sullivan & Kumar use it in front of the heads of quora and sts."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -20,8 +30,13 @@ class LinearRelation(nn.Module):
         return mapped
 
 
-class MLPRelation(nn.Module):
-    """A residual MLP, v + W₂ · gelu(W₁ · v): the more complex form that their report asks for."""
+class MLPRelation(Relation):
+    """A residual MLP, v + W₂ · gelu(W₁ · v): the more complex form that their report proposes.
+
+    Args:
+        hidden_size: Width of a vector.
+        expansion: Width of the inner layer, in multiples of the hidden size.
+    """
 
     def __init__(self, hidden_size: int, *, expansion: int = 2) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -92,11 +93,11 @@ class Pass:
         return [self.outputs[task], *second]
 
 
-class Term(nn.Module):
-    """One term beside the supervised losses, for some sets of some tasks: those with labels, or those of triplets.
+class Term(nn.Module, ABC):
+    """A term added to the supervised losses of some training sets: those with labels, or those of triplets.
 
-    A method is a subclass with a `values`; what it has as parameters is trained, and they and its buffers
-    are kept in `checkpoints/last`, not in the model. A weight of 0 is no term at all: nothing is computed.
+    A term is made as `Class(goals, **options)`. Its parameters are trained; they and its buffers are saved in
+    `checkpoints/last`, not in the model. A term of weight 0 is not computed at all.
     """
 
     triplets: ClassVar[bool] = False
@@ -120,15 +121,15 @@ class Term(nn.Module):
     def after_step(self, model: MultiTaskModel) -> None:
         """Follow the weights, once after each step of the optimizer."""
 
+    @abstractmethod
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return the term of each task in the batch, weight included, as a mean over the batch's rows.
+        """Return the term of each set in the batch, weight included, as a mean over the batch's rows.
 
         Args:
             model: The model under training.
-            batch: The share of the term's own tasks.
-            clean: What the supervised pass gave, for these tasks and others.
+            batch: The parts of the term's own sets.
+            clean: The vectors and outputs of the supervised pass, for these sets and others.
         """
-        raise RecipeError(f"{type(self).__name__} has no method values(model, batch, clean).")
 
     def forward(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
         """Return the term of each task, times the share of the step's rows that this batch holds."""

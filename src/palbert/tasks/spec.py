@@ -29,7 +29,6 @@ METRICS_OF_TARGET = {
     "binary": ("accuracy", "precision", "recall", "f1"),
     "number": ("pearson", "spearman", "mse"),
 }
-SIAMESE_HEADS = ("concat", "concat-difference", "cosine")
 
 
 class Task(Value):
@@ -140,18 +139,6 @@ class Task(Value):
             problems.append(
                 f"label_smoothing is for the losses {' and '.join(SMOOTHED_LOSSES)}; this one is '{self.loss}'"
             )
-        if self.head.name in SIAMESE_HEADS and not self.siamese:
-            problems.append(
-                f"head '{self.head.name}' compares two vectors, and this task gives one. "
-                'Set kind = "pair" and pair_input = "siamese", or head = "linear"'
-            )
-        if self.siamese and self.head.name in ("linear", "mlp"):
-            problems.append(
-                f"head '{self.head.name}' takes one vector, and siamese pairs give two. "
-                f"Take one of: {', '.join(SIAMESE_HEADS)}"
-            )
-        if self.head.name == "cosine" and self.target != "number":
-            problems.append("head 'cosine' predicts a number; the target is " + self.target)
         if self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
         problems += problems_of(self.prior, classes=() if self.target == "number" else self.classes)

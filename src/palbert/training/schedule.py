@@ -10,11 +10,11 @@ from palbert.options import check_number
 
 
 class Schedule(ABC):
-    """The factor of all learning rates; a user's own schedule may be any class with this method."""
+    """A pure function of the step, made as `Class(**options)`."""
 
     @abstractmethod
     def __call__(self, step: int, total: int) -> float:
-        """Return the factor at a step, counted from 0, of `total` steps."""
+        """Return the factor on all learning rates at a step, counted from 0, of `total` steps."""
 
 
 class Constant(Schedule):

@@ -368,7 +368,7 @@ def test_recomputing_with_accumulation_is_refused_with_the_reason(values: dict[s
     ("component", "message"),
     [
         ({"name": "pcgrad", "memory": "forget"}, "memory: expected 'keep' or 'recompute', found 'forget'"),
-        ({"name": "pcgrad", "c": 0.5}, "'pcgrad' has no option 'c'. Known: memory."),
+        ({"name": "pcgrad", "c": 0.5}, "training.gradients: unknown option 'c'. Known: memory."),
         ({"name": "cagrad", "c": -1.0}, "training.gradients: c: expected a number from 0"),
         ({"name": "cagrad", "c": "much"}, "training.gradients: "),
         ({"name": "aligned-mtl", "scale_mode": "max"}, "scale_mode: expected"),

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from palbert.model.heads import MLP, Concat, ConcatDifference, Cosine, Linear
+from palbert.model.heads import MLP, Concat, ConcatDifference, Cosine, Head, Linear
 from palbert.registry import HEADS
-from palbert.tasks.spec import SIAMESE_HEADS
 
 HIDDEN = 8
 
@@ -71,14 +70,14 @@ def test_cosine_does_not_depend_on_the_order_and_is_highest_for_equals(u: Tensor
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_every_head_gives_one_row_an_example(name: str, u: Tensor, v: Tensor) -> None:
     outputs = 1 if name == "cosine" else 4
-    head = HEADS[name](HIDDEN, outputs=outputs, dropout=0.1)  # type: ignore[call-arg]
-    assert head(*((u, v) if name in SIAMESE_HEADS else (u,))).shape == (5, outputs)
+    head = HEADS[name](HIDDEN, outputs=outputs, dropout=0.1)
+    assert head(*((u, v) if head.vectors == 2 else (u,))).shape == (5, outputs)
 
 
 @pytest.mark.parametrize("name", sorted(HEADS))
 def test_every_head_drops_in_training_only(name: str, u: Tensor, v: Tensor) -> None:
-    head = HEADS[name](HIDDEN, outputs=1, dropout=0.5)  # type: ignore[call-arg]
-    inputs = (u, v) if name in SIAMESE_HEADS else (u,)
+    head = HEADS[name](HIDDEN, outputs=1, dropout=0.5)
+    inputs = (u, v) if head.vectors == 2 else (u,)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         assert not torch.equal(head(*inputs), head(*inputs))
@@ -86,13 +85,25 @@ def test_every_head_drops_in_training_only(name: str, u: Tensor, v: Tensor) -> N
     assert torch.equal(head(*inputs), head(*inputs))
 
 
-def test_the_siamese_heads_are_those_that_take_two_vectors(u: Tensor) -> None:
-    def takes_one(head: nn.Module) -> bool:
-        try:
-            head(u)
-        except TypeError:
-            return False
-        return True
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_every_head_takes_as_many_vectors_as_it_says(name: str, u: Tensor) -> None:
+    head = HEADS[name](HIDDEN, outputs=1, dropout=0.0)
+    with pytest.raises(TypeError, match="argument"):
+        head(*[u] * (3 - head.vectors))
 
-    alone = {name for name in HEADS if takes_one(HEADS[name](HIDDEN, outputs=1, dropout=0.0))}  # type: ignore[call-arg]
-    assert set(HEADS) - alone == set(SIAMESE_HEADS)
+
+@pytest.mark.parametrize(
+    ("settings", "scale"),
+    [({}, 5.0), ({"label_range": (0.0, 3.0)}, 3.0), ({"label_range": (0.0, 3.0), "scale": 2.0}, 2.0)],
+)
+def test_cosine_reaches_up_to_the_highest_label(settings: dict[str, Any], scale: float, u: Tensor) -> None:
+    head = Cosine(HIDDEN, outputs=1, dropout=0.0, **settings)
+    torch.testing.assert_close(head(u, u), torch.full((5, 1), scale))
+
+
+def test_a_head_without_a_forward_cannot_be_made() -> None:
+    class Empty(Head):
+        pass
+
+    with pytest.raises(TypeError, match="forward"):
+        Empty()  # type: ignore[abstract]

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from palbert.tasks.sources import Source
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, SIAMESE_HEADS, Task
+from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
 
 SINGLE: dict[str, Any] = {"name": "t", "kind": "single", "target": "number", "text": "a"}
 PAIR: dict[str, Any] = {"name": "t", "kind": "pair", "target": "number", "text": ["a", "b"]}
@@ -39,12 +39,6 @@ def test_a_task_without_contradictions_is_accepted(values: dict[str, Any]) -> No
         ({**SINGLE, "target": "binary", "classes": ["a", "b", "c"]}, "a binary task has two classes, found 3"),
         ({**SINGLE, "target": "classes", "classes": ["a", "b", "a"]}, "a class is named twice"),
         ({**SINGLE, "loss": "cross-entropy"}, "loss 'cross-entropy' does not fit target 'number', which takes 'mse'"),
-        ({**PAIR, "head": "concat"}, "head 'concat' compares two vectors"),
-        ({**PAIR, "head": "concat-difference"}, "head 'concat-difference' compares two vectors"),
-        ({**SINGLE, "head": "cosine", "pair_input": "siamese"}, "head 'cosine' compares two vectors"),
-        ({**SIAMESE, "head": "linear"}, "head 'linear' takes one vector"),
-        ({**SIAMESE, "head": "mlp"}, "head 'mlp' takes one vector"),
-        ({**SIAMESE, "target": "binary"}, "head 'cosine' predicts a number; the target is binary"),
         ({**SINGLE, "range": [5, 0]}, "range must go from low to high, found [5.0, 0.0]"),
         ({**SINGLE, "range": [1, 1]}, "range must go from low to high"),
         ({**SINGLE, "metrics": []}, "metrics must name at least one metric"),
@@ -61,7 +55,7 @@ def test_a_contradiction_is_refused_with_its_reason(values: dict[str, Any], reas
 
 def test_all_contradictions_of_a_task_are_told_at_once() -> None:
     told = reasons(**{**PAIR, "text": "a", "head": "concat", "loss": "cross-entropy", "range": [1, 0]})
-    for reason in ("2 text columns", "compares two vectors", "does not fit target", "from low to high"):
+    for reason in ("2 text columns", "does not fit target", "from low to high"):
         assert reason in told
 
 
@@ -107,11 +101,6 @@ def test_the_target_decides_loss_metrics_and_width(target: str) -> None:
 def test_a_binary_task_has_no_and_yes_unless_named() -> None:
     assert Task.model_validate({**SINGLE, "target": "binary"}).classes == ("no", "yes")
     assert Task.model_validate({**SINGLE, "target": "binary", "classes": ["a", "b"]}).classes == ("a", "b")
-
-
-@pytest.mark.parametrize("head", SIAMESE_HEADS)
-def test_a_siamese_pair_takes_every_head_for_two_vectors(head: str) -> None:
-    assert Task.model_validate({**SIAMESE, "head": head}).siamese
 
 
 def test_a_single_task_is_never_siamese() -> None:

@@ -233,7 +233,7 @@ def test_averages_go_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
         ("emma", "training.average: unknown name 'emma'. Known: ema, none, swa. Did you mean 'ema'?"),
         ({"name": "ema", "decay": 1}, "training.average: decay: expected a number from 0 and below 1, found 1."),
         ({"name": "swa", "start": 1.0}, "training.average: start: expected a number from 0 and below 1, found 1.0."),
-        ({"name": "swa", "begin": 0.5}, "training.average: got an unexpected keyword argument 'begin'."),
+        ({"name": "swa", "begin": 0.5}, "training.average: unknown option 'begin'."),
         ("contextlib:nullcontext", "training.average: 'contextlib:nullcontext' is not an average."),
     ],
 )

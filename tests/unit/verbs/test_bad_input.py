@@ -149,7 +149,7 @@ CASES = {
     "two tasks of one name": Case(["tasks: named twice: sst."], tasks=["sst", "sts", "sst"]),
     "no tasks": Case(["{here}/mine.toml: tasks:", "expected at least one task"], tasks={}),
     "a head that does not fit": Case(
-        ["tasks.mood: head 'cosine' compares two vectors", 'pair_input = "siamese"'],
+        ["tasks.mood.head: 'cosine' takes two vectors, and this task gives one vector.", 'pair_input = "siamese"'],
         tasks={"mood": mood(head="cosine")},
     ),
     "an unknown option of a head": Case(

@@ -19,14 +19,12 @@ Cli = Callable[..., Any]
 MODULE = '''
 import torch
 from torch import nn
-from palbert.gradients import GradientMethod, Weighting
-from palbert.model.pooling import Pooling
-from palbert.training.samplers import Sampler
+from palbert.extend import GradientMethod, Head, Pooling, Sampler, Schedule, Weighting
 
 calls = {"head": 0, "loss": 0, "loss class": 0, "pooling": 0, "schedule": 0, "gradients": 0, "weighting": 0}
 
 
-class Gated(nn.Module):
+class Gated(Head):
     def __init__(self, hidden_size, *, outputs, dropout, gates=1):
         super().__init__()
         self.gate = nn.ParameterList([nn.Parameter(torch.ones(hidden_size)) for _ in range(gates)])
@@ -82,7 +80,7 @@ def first(encoder, hidden, batch, part):
     return hidden[batch.starts[part.sequences]]
 
 
-class Half:
+class Half(Schedule):
     def __init__(self, *, share=0.5):
         self.share = share
 
@@ -130,9 +128,13 @@ class NoSampler:
         pass
 
 
-class NoModule:
-    def __init__(self, hidden_size, *, outputs, dropout):
-        pass
+class NoHead(nn.Linear):
+    pass
+
+
+class NoSchedule:
+    def __call__(self, step, total):
+        return 1.0
 '''
 
 
@@ -224,7 +226,11 @@ def test_an_own_weighting_is_asked_for_the_weights_of_every_step(
         ({"training.gradients": "my_parts:Unfinished"}, "'my_parts:Unfinished' does not implement backward."),
         ({"training.gradients": {"name": "my_parts:Mean", "tims": 2}}, "Did you mean 'times'?"),
         ({"training.gradients": {"name": "my_parts:Mean", "memory": "no"}}, "memory: expected 'keep' or 'recompute'"),
-        ({"tasks.sst.head": "my_parts:NoModule"}, "tasks.sst.head: 'my_parts:NoModule' is not a head."),
+        (
+            {"tasks.sst.head": "my_parts:NoHead"},
+            "tasks.sst.head: 'my_parts:NoHead' is not a head.\n  Derive its class from palbert.extend.Head.",
+        ),
+        ({"optimizer.schedule": "my_parts:NoSchedule"}, "'my_parts:NoSchedule' is not a schedule."),
         ({"tasks.sst.head": {"name": "my_parts:Gated", "gate": 2}}, "Did you mean 'gates'?"),
         ({"optimizer.schedule": {"name": "my_parts:Half", "shares": 1}}, "Did you mean 'share'?"),
     ],

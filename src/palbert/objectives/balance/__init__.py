@@ -1,4 +1,4 @@
-"""Loss balancing: how much each task's loss counts beside the others."""
+"""Loss balancing: how much each task's loss counts compared with the others."""
 
 from __future__ import annotations
 

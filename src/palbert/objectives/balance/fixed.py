@@ -1,4 +1,4 @@
-"""Fixed: losses as they are."""
+"""Fixed: no balancing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palbert.objectives.balance.balance import Balance
 
 
 class Fixed(Balance):
-    """Change nothing: the tasks' own weights, which the gradient method applies, are all there is."""
+    """Leave the losses unchanged; only the tasks' own weights count, which the gradient method applies."""
 
     def forward(self, losses: Mapping[str, Tensor], shares: Mapping[str, float]) -> dict[str, Tensor]:
         """Return the losses."""

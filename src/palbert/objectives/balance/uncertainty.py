@@ -12,13 +12,13 @@ from palbert.objectives.balance.balance import Balance
 
 
 class Uncertainty(Balance):
-    """e^(−s) L + s/2 for classes and binary, ½ e^(−s) L + s/2 for numbers, with one trained s = log σ² a task.
+    """e^(−s) L + s/2 for classes and binary, ½ e^(−s) L + s/2 for numbers, with one trained s = log σ² per task.
 
-    Equations 7 and 10, with s in place of σ as in section 3.2 there: nothing is divided by 0. All s start at 0, where
-    the loss of classes is as it is and that of numbers half as large. A loss that stays at L pulls s towards log 2L, or
+    Equations 7 and 10, with s in place of σ as in section 3.2, which avoids a division by 0. All s start at 0, where
+    the loss of classes is unchanged and that of numbers is halved. A loss that stays at L pulls s towards log 2L, or
     log L for numbers, where the weighted loss is ½; a loss near 0 therefore gains weight without bound.
 
-    Each s is a parameter of its own: a step without its task leaves it alone, and gradient methods see that no two
+    Each s is a separate parameter: a step without its task leaves it unchanged, and gradient methods see that no two
     tasks share it. They are trained at the rate of the heads, without weight decay.
     """
 

@@ -1,55 +1,28 @@
-"""Laws of build: what a recipe may ask of the classes."""
+"""What is refused before anything is loaded, with its place in the recipe."""
 
 from __future__ import annotations
 
-import copy
-import inspect
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from palbert.build import check_lengths, check_names
-from palbert.data.tokenizer import TextTokenizer
+from palbert.build import check_names
 from palbert.errors import RecipeError
 from palbert.recipe.load import make_recipe
-from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, HEADS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
-from palbert.tasks.spec import SIAMESE_HEADS
-from palbert.training.averaging import NoAverage
-from palbert.verbs.train import train
-
-
-@pytest.mark.parametrize(
-    ("task", "settings", "least"),
-    [
-        ("sst", {}, 3),
-        ("sts", {}, 5),
-        ("sts", {"pair_input": "siamese", "head": "concat"}, 3),
-    ],
-    ids=["single", "joint", "siamese"],
+from palbert.registry import (
+    ADAPTERS,
+    AVERAGES,
+    BALANCES,
+    GRADIENTS,
+    HEADS,
+    OBJECTIVES,
+    POOLINGS,
+    RELATIONS,
+    SAMPLERS,
+    SCHEDULES,
 )
-def test_a_length_without_room_for_text_is_refused(
-    tiny_recipe: dict[str, Any], tokenizer: TextTokenizer, task: str, settings: dict[str, Any], least: int
-) -> None:
-    def recipe(length: int) -> Any:
-        values = copy.deepcopy(tiny_recipe)
-        values["tasks"] = {task: {**settings, "max_length": length}}
-        return make_recipe(values)
-
-    check_lengths(recipe(least).sets, tokenizer)
-    if least > 3:
-        with pytest.raises(RecipeError, match=rf"tasks.{task}.max_length: {least - 1} .*at least {least}"):
-            check_lengths(recipe(least - 1).sets, tokenizer)
-
-
-def test_a_length_beyond_the_encoders_is_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
-    tiny_recipe["tasks"]["sst"]["max_length"] = 129
-    with pytest.raises(RecipeError, match=r"tasks\.sst\.max_length: 129 is more than the encoder's 128"):
-        train(make_recipe(tiny_recipe), out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +50,9 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "adapters": ADAPTERS,
     "relation": RELATIONS,
     "objectives.0": OBJECTIVES,
-    "tasks.sst.head": {name: cls for name, cls in HEADS.items() if name not in SIAMESE_HEADS},
-    "tasks.sts.head": {name: HEADS[name] for name in SIAMESE_HEADS},
+    "tasks.sst.head": {name: cls for name, cls in HEADS.items() if cls.vectors == 1},
+    "tasks.sts.head": {name: cls for name, cls in HEADS.items() if cls.vectors == 2},
+    "tasks.sst.pooling": POOLINGS,
     "training.sampler": SAMPLERS,
     "training.gradients": GRADIENTS,
     "training.balance": BALANCES,
@@ -87,16 +61,6 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "pretraining.schedule": SCHEDULES,
 }
 """What can be named where."""
-OWN = {"layers", "outputs", "parameters"}
-"""Arguments by name that palbert gives."""
-
-
-def options_of(cls: Any) -> list[str]:
-    """Name what a recipe may set of a part."""
-    parameters = inspect.signature(cls).parameters.values()
-    return [each.name for each in parameters if each.kind == each.KEYWORD_ONLY and each.name not in OWN]
-
-
 WRONG = {
     "adapters": {
         "pal.size": [0, -1, 1.5, True],
@@ -135,6 +99,7 @@ WRONG = {
         "linear.outputs": [5],
         "mlp.dropout": [2],
     },
+    "tasks.sst.pooling": {"attention.dropout": [-0.1, 1, True]},
     "tasks.sts.head": {
         "concat.dropout": [2],
         "concat-difference.dropout": [2],
@@ -158,19 +123,18 @@ WRONG = {
     },
     "pretraining.schedule": {"stlr.warmup": [-1]},
 }
+REGISTRIES = (ADAPTERS, AVERAGES, BALANCES, GRADIENTS, HEADS, OBJECTIVES, POOLINGS, RELATIONS, SAMPLERS, SCHEDULES)
 SENSELESS = {
-    place: {f"{name}.{option}": ["senseless"] for name, cls in table.items() for option in options_of(cls)}
+    place: {
+        f"{name}.{option}": ["senseless"]
+        for name, cls in table.items()
+        for registry in REGISTRIES
+        if registry.get(name) is cls
+        for option in registry.describe(name).options
+    }
     for place, table in PARTS.items()
 }
 """A word that no option takes, for every option there is."""
-
-
-def cases(options: dict[str, dict[str, list[Any]]]) -> Iterator[Any]:
-    """Give every wrong value of every option as a test."""
-    for place, parts in options.items():
-        for part, wrong in parts.items():
-            name, _, option = part.partition(".")
-            yield from (pytest.param(place, name, option, value, id=f"{place}-{part}-{value!r}") for value in wrong)
 
 
 def put(values: dict[str, Any], place: str, value: Any) -> None:
@@ -180,6 +144,14 @@ def put(values: dict[str, Any], place: str, value: Any) -> None:
     for parent in parents:
         section = section.setdefault(parent, {})
     section[last] = value
+
+
+def cases(options: dict[str, dict[str, list[Any]]]) -> Iterator[Any]:
+    """Give every wrong value of every option as a test."""
+    for place, parts in options.items():
+        for part, wrong in parts.items():
+            name, _, option = part.partition(".")
+            yield from (pytest.param(place, name, option, value, id=f"{place}-{part}-{value!r}") for value in wrong)
 
 
 @pytest.mark.parametrize(("place", "name", "option", "value"), [*cases(WRONG), *cases(SENSELESS)])
@@ -208,64 +180,4 @@ def test_factors_that_are_no_table_are_refused_beside_those_of_extra_sets(tiny_r
     tiny_recipe["tasks"]["sst"]["extra"] = {"more": {"train": "sst-train.tsv", "factor": 0.5}}
     tiny_recipe["training"]["sampler"] = {"name": "annealed", "factors": 0.1}
     with pytest.raises(RecipeError, match=r"training\.sampler: factors: expected a number for each set"):
-        check_names(make_recipe(tiny_recipe))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "place"),
-    [
-        ("optimizer.betas", [1.5, 0.9], "optimizer.betas.0"),
-        ("optimizer.betas", [0.9, 1], "optimizer.betas.1"),
-        ("optimizer.betas", [-0.1, 0.9], "optimizer.betas.0"),
-        ("optimizer.betas", [math.nan, 0.9], "optimizer.betas.0"),
-        *((f"optimizer.{name}learning_rate", math.inf, "") for name in ("", "head_", "adapter_")),
-        *((f"optimizer.{name}", math.inf, "") for name in ("weight_decay", "epsilon", "layer_decay")),
-        ("pretraining.learning_rate", math.inf, ""),
-        ("tasks.sst.weight", math.inf, ""),
-        ("tasks.sst.weight", math.nan, ""),
-        ("tasks.sst.dropout", math.nan, ""),
-        ("training.clip", math.nan, ""),
-    ],
-)
-def test_a_number_without_a_meaning_is_refused_with_its_place(
-    tiny_recipe: dict[str, Any], key: str, value: Any, place: str
-) -> None:
-    put(tiny_recipe, key, value)
-    with pytest.raises(RecipeError) as caught:
-        make_recipe(tiny_recipe)
-    assert f"{place or key}: " in caught.value.message
-
-
-class Choosy(NoAverage):
-    """A user's own average, with a mistake."""
-
-    def __init__(self, model: Any) -> None:
-        raise ZeroDivisionError("my own mistake")
-
-
-def test_a_mistake_in_a_users_own_class_is_not_called_a_mistake_of_the_recipe(
-    tiny_recipe: dict[str, Any],
-) -> None:
-    tiny_recipe["training"]["average"] = f"{__name__}:Choosy"
-    with pytest.raises(ZeroDivisionError, match="my own mistake"):
-        check_names(make_recipe(tiny_recipe))
-
-
-class Broken(torch.nn.Module):
-    """A part in a table whose options are not all checked."""
-
-    def __init__(self, hidden_size: int, *, parts: int = 1) -> None:
-        super().__init__()
-        self.width = hidden_size / parts
-
-
-@pytest.mark.parametrize(
-    ("parts", "says"), [(0, "relation: division by zero."), ("two", "relation: unsupported operand")]
-)
-def test_what_torch_or_python_refuse_in_a_part_of_palberts_is_told_with_its_place(
-    tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, parts: Any, says: str
-) -> None:
-    monkeypatch.setitem(RELATIONS.paths, "mlp", f"{__name__}:Broken")
-    tiny_recipe["relation"] = {"name": "mlp", "tasks": ["quora", "sts"], "parts": parts}
-    with pytest.raises(RecipeError, match=says):
         check_names(make_recipe(tiny_recipe))

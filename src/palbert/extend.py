@@ -1,0 +1,47 @@
+"""Extend: the base class of every part that a recipe can name, and what their methods are called with.
+
+Derive a class from one of these and name it in a recipe, `"my_module:MyClass"`, or in an entry point of your package.
+docs/guides/add-a-method.md has an example of each.
+"""
+
+from __future__ import annotations
+
+from palbert.batch import PackedBatch, Part
+from palbert.gradients import GradientMethod, Weighting
+from palbert.model.adapters import Adapter
+from palbert.model.heads import Head
+from palbert.model.multitask import MultiTaskModel
+from palbert.model.pooling import Pooling
+from palbert.model.relational import Relation
+from palbert.objectives import Goal, Pass, Term
+from palbert.objectives.balance import Balance
+from palbert.options import check_count, check_number, check_switch
+from palbert.runtime.distributed import Ranks
+from palbert.training.averaging import Average
+from palbert.training.samplers import Plan, Sampler, Settings
+from palbert.training.schedule import Schedule
+
+__all__ = [
+    "Adapter",
+    "Average",
+    "Balance",
+    "Goal",
+    "GradientMethod",
+    "Head",
+    "MultiTaskModel",
+    "PackedBatch",
+    "Part",
+    "Pass",
+    "Plan",
+    "Pooling",
+    "Ranks",
+    "Relation",
+    "Sampler",
+    "Schedule",
+    "Settings",
+    "Term",
+    "Weighting",
+    "check_count",
+    "check_number",
+    "check_switch",
+]
