@@ -17,7 +17,7 @@ from typing import Any
 from measuring import Stopwatch, Times, describe, machine_facts, write
 from synthetic import HAS_CAPTURE, SHAPES, Steps, make_trainer
 
-from palbert.build import Machine, build_encoder, build_model, build_trainer, load_datasets
+from palbert.build import Machine, build_encoder, build_model, build_trainer, load_training_sets
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import make_recipe
@@ -96,7 +96,7 @@ class Bench:
         model = build_model(
             recipe.tasks, build_encoder(recipe, self.folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(self.machine.device)
-        train = load_datasets(recipe, "train", self.tokenizer)
+        train = load_training_sets(recipe, self.tokenizer)
         return build_trainer(
             recipe,
             model,

@@ -15,6 +15,7 @@ from palbert.build import Machine, build_model, build_trainer
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged, Texts, offsets_of
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.mixout import mix_out
@@ -131,10 +132,11 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
         model = build_model(
             recipe.tasks, random_encoder(recipe, shape), adapters=recipe.adapters, relation=recipe.relation
         )
-    train = {
-        name: make_up(spec.task, draw_lengths(recipe.batch_size(spec) * batches, length=length, seed=seed), tokenizer)
-        for seed, (name, spec) in enumerate(recipe.sets.items())
-    }
+    train = {}
+    for seed, (name, spec) in enumerate(recipe.sets.items()):
+        batch_size = recipe.batch_size(spec)
+        rows = make_up(spec.task, draw_lengths(batch_size * batches, length=length, seed=seed), tokenizer)
+        train[name] = TrainingSet.of(spec, rows, batch_size=batch_size)
     return build_trainer(
         recipe,
         model.to(machine.device),

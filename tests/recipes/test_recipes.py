@@ -87,16 +87,18 @@ def test_a_recipe_trains(recipe: Path, tiny_encoder: Path, tmp_path: Path, monke
 
 
 def test_the_courses_files_hold_the_rows_they_were_made_from(tiny_encoder: Path) -> None:
-    from palbert.build import load_datasets
+    from palbert.build import load_training_sets
     from palbert.data.tokenizer import TextTokenizer
 
     tokenizer = TextTokenizer.from_folder(tiny_encoder)
-    course = load_datasets(palbert.load_recipe(ROOT / "recipes" / "course.toml"), "train", tokenizer)
-    samples = load_datasets(palbert.load_recipe("demo"), "train", tokenizer)
-    for task, dataset in course.items():
-        assert list(dataset.ids) == list(samples[task].ids)
-        assert [list(column) for column in dataset.texts] == [list(column) for column in samples[task].texts]
-        assert dataset.labels.tolist() == samples[task].labels.tolist()
+    course = load_training_sets(palbert.load_recipe(ROOT / "recipes" / "course.toml"), tokenizer)
+    samples = load_training_sets(palbert.load_recipe("demo"), tokenizer)
+    for name, each in course.items():
+        found, expected = each.rows, samples[name].rows
+        assert list(found.ids) == list(expected.ids)
+        assert [list(column) for column in found.texts] == [list(column) for column in expected.texts]
+        assert found.labels is not None and expected.labels is not None
+        assert found.labels.tolist() == expected.labels.tolist()
 
 
 def test_a_recipe_whose_data_folder_is_not_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
-from palbert.build.data import count_overlap, load_datasets, load_rows
+from palbert.build.data import count_overlap, load_rows, load_split, load_training_sets
 from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine, build_inference, settle
 from palbert.build.model import build_encoder, build_model, check_lengths
@@ -24,8 +24,9 @@ __all__ = [
     "count_overlap",
     "evaluate_now",
     "load_corpus",
-    "load_datasets",
     "load_rows",
+    "load_split",
+    "load_training_sets",
     "make_gradients",
     "make_objectives",
     "make_sampler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from palbert.data.dataset import Dataset, load_dataset
 from palbert.data.overlap import find_overlap, index_rows
 from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.data.triplets import make_triplets
 from palbert.errors import DataError
 from palbert.recipe.schema import Recipe
@@ -19,19 +21,32 @@ from palbert.tasks.sources import Split
 from palbert.tasks.spec import Overlap, Task
 
 
-def load_datasets(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
-    """Read one split of every task that has files for it; of the training data, the extra sets too.
+def load_training_sets(recipe: Recipe, tokenizer: TextTokenizer) -> dict[str, TrainingSet[Dataset]]:
+    """Read the training sets of all tasks, by name; leave out rows that a task must not share with dev or test."""
+    return {
+        spec.name: TrainingSet.of(
+            spec, _without_overlap(spec.task, load_rows(spec, tokenizer)), batch_size=recipe.batch_size(spec)
+        )
+        for spec in recipe.sets.values()
+        if spec.files.sources
+    }
 
-    Training rows that a task does not want to share with dev or test are left out.
-    """
+
+def load_split(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
+    """Read the rows of one split to score, of every task that has any; of "train", those of the task's own set."""
     if split == "train":
-        sets = {name: spec for name, spec in recipe.sets.items() if spec.files.sources}
-        return {name: _without_overlap(spec.task, load_rows(spec, tokenizer)) for name, spec in sets.items()}
+        sets = load_training_sets(recipe, tokenizer).values()
+        return {each.task: each.rows for each in sets if each.name == each.task}
     return {
         name: load_dataset(files_of(task, split), tokenizer)
         for name, task in recipe.tasks.items()
         if getattr(task, split)
     }
+
+
+def sets_of_stage(stage: Recipe, sets: Mapping[str, TrainingSet[Dataset]]) -> dict[str, TrainingSet[Dataset]]:
+    """Return the sets that one stage of a recipe trains on, with the batch sizes of that stage."""
+    return {name: replace(sets[name], batch_size=stage.batch_size(spec)) for name, spec in stage.sets.items()}
 
 
 def load_rows(spec: SetSpec, tokenizer: TextTokenizer) -> Dataset:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palbert.build.data import load_datasets
+from palbert.build.data import load_training_sets
 from palbert.build.machine import Machine
 from palbert.build.named import make
 from palbert.build.trainer import make_buckets, make_execution, make_scale
 from palbert.data.corpus import Corpus, split_corpus
 from palbert.data.readers import read_lines
-from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.errors import RecipeError
 from palbert.gradients.sum import Sum
 from palbert.model.config import EncoderConfig
@@ -22,7 +22,7 @@ from palbert.recipe.sections import PretrainingSection
 from palbert.registry import SCHEDULES
 from palbert.runtime.files import sha256
 from palbert.training.averaging import NoAverage
-from palbert.training.feed import Feed, SetFeed
+from palbert.training.feed import Feed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Sequential, Settings
@@ -46,7 +46,7 @@ def load_corpus(
     recipe: Recipe, section: PretrainingSection, tokenizer: TextTokenizer
 ) -> tuple[Corpus, Corpus, dict[str, str]]:
     """Return the texts to train on, the held-out ones, and the hash of each file that they come from."""
-    datasets = load_datasets(recipe, "train", tokenizer).values()
+    datasets = [each.rows for each in load_training_sets(recipe, tokenizer).values()]
     columns = [column for dataset in datasets for column in dataset.tokens]
     columns += [tokenizer(read_lines(file)) for file in section.text]
     files = {file: value for dataset in datasets for file, value in dataset.files.items()}
@@ -76,9 +76,8 @@ def build_pretrainer(
         vocabulary_size=config.vocabulary_size,
     )
     objective = MLM(masking, name=NAME).to(machine.device)
-    stream = Stream(NAME, rows=len(train), batch_size=section.batch_size, seed=recipe.seed)
-    feed = SetFeed(NAME, train, stream, max_length=section.max_length, siamese=False)
-    buckets = make_buckets({NAME: feed}, tokenizer.template, machine.device)
+    sets = {NAME: TrainingSet(NAME, NAME, train, max_length=section.max_length, batch_size=section.batch_size)}
+    buckets = make_buckets(sets, tokenizer.template, machine.device)
     return Trainer(
         model,
         sampler=Sequential(
@@ -91,7 +90,7 @@ def build_pretrainer(
                 seed=recipe.seed,
             )
         ),
-        feed=Feed({NAME: feed}, template=tokenizer.template, device=machine.device, buckets=buckets),
+        feed=Feed(sets, seed=recipe.seed, template=tokenizer.template, device=machine.device, buckets=buckets),
         objective=objective,
         gradients=Sum({NAME: 1.0}),
         optimizer=make_optimizer(

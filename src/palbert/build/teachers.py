@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from palbert.build.checkpoint import open_checkpoint, read_tasks
 from palbert.build.machine import Machine, build_inference, settle
 from palbert.data.dataset import Dataset, cache_folder
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.errors import PalbertError, RecipeError, RunFolderError
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.run_folder import RunFolder
-from palbert.tasks.sets import sets_of
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
@@ -49,16 +50,18 @@ def check_teachers(recipe: Recipe) -> None:
 
 
 def teach(
-    recipe: Recipe, train: Mapping[str, Dataset], *, tokenizer: TextTokenizer, machine: Machine
-) -> dict[str, NDArray[np.float32]]:
-    """Let the teachers of every task answer its training rows: outputs by set, (rows, teachers, outputs)."""
-    taught: dict[str, list[NDArray[np.float32]]] = {}
+    recipe: Recipe, sets: Mapping[str, TrainingSet[Dataset]], *, tokenizer: TextTokenizer, machine: Machine
+) -> dict[str, TrainingSet[Dataset]]:
+    """Return the training sets with the answers of their tasks' teachers; triplets have none."""
+    answers: dict[str, list[NDArray[np.float32]]] = {}
     for task in recipe.tasks.values():
         for run in task.teachers:
             teacher = _Teacher(RunFolder(Path(run)).checkpoint(), task, tokenizer=tokenizer, machine=machine)
-            for name in (name for name, spec in sets_of(task).items() if not spec.triplets):
-                taught.setdefault(name, []).append(teacher.answer(name, train[name]))
-    return {name: np.stack(answers, axis=1) for name, answers in taught.items()}
+            for each in sets.values():
+                if each.task == task.name and not each.triplets:
+                    answers.setdefault(each.name, []).append(teacher.answer(each.name, each.rows))
+    taught = {name: replace(sets[name], taught=np.stack(outputs, axis=1)) for name, outputs in answers.items()}
+    return {**sets, **taught}
 
 
 def teachers_sha256(recipe: Recipe) -> dict[str, str]:

@@ -6,18 +6,17 @@ import inspect
 import logging
 from collections.abc import Mapping
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from palbert.build.data import sets_of_stage
 from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine
 from palbert.build.model import check_tasks, set_trained
 from palbert.build.named import function_of, make
 from palbert.build.splitting import find_trunk
 from palbert.data.dataset import Dataset
-from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template, TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.errors import RecipeError
 from palbert.gradients.split import Trunk
 from palbert.inference.evaluator import Inference, evaluate_tasks
@@ -37,7 +36,7 @@ from palbert.tasks.choices import Component
 from palbert.training.averaging import Average
 from palbert.training.buckets import Buckets
 from palbert.training.execution import Eager, Execution, Graphs
-from palbert.training.feed import Feed, SetFeed
+from palbert.training.feed import Feed, Sets
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Sampler, Settings
@@ -78,7 +77,7 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
     return sampler.model_copy(update={"factors": {**factors, **own}})
 
 
-def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) -> Objectives:
+def make_objectives(recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]] | None = None) -> Objectives:
     """Make the supervised losses, the terms beside them, and the balance between the tasks.
 
     Without the training sets, whose shares a prior is compared with, the losses are those of no prior.
@@ -87,10 +86,11 @@ def make_objectives(recipe: Recipe, train: Mapping[str, Dataset] | None = None) 
     losses = {
         name: smoothed(function_of(LOSSES, spec.task.loss), spec.task.label_smoothing) for name, spec in sets.items()
     }
-    for name, dataset in (train or {}).items():
-        if name in losses and sets[name].task.prior and dataset.labels is not None:
+    for name, each in (train or {}).items():
+        labels = each.rows.labels
+        if name in losses and sets[name].task.prior and labels is not None:
             task = sets[name].task
-            losses[name] = adjusted(losses[name], dataset.labels, task.prior, outputs=task.outputs, name=name)
+            losses[name] = adjusted(losses[name], labels, task.prior, outputs=task.outputs, name=name)
     goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
     terms: list[Term] = []
     for number, section in enumerate(recipe.objectives):
@@ -124,9 +124,8 @@ def build_trainer(
     *,
     tokenizer: TextTokenizer,
     machine: Machine,
-    train: Mapping[str, Dataset],
+    train: Mapping[str, TrainingSet[Dataset]],
     evaluate: Evaluate,
-    taught: Mapping[str, NDArray[np.float32]] | None = None,
     sampler: Sampler | None = None,
     epochs: range | None = None,
     ranks: Ranks | None = None,
@@ -138,20 +137,19 @@ def build_trainer(
         model: The model; which of its parts learn is set here.
         tokenizer: Says which special tokens go around texts.
         machine: Where to compute.
-        train: The training sets by name.
+        train: The training sets by name; those of other stages are left out.
         evaluate: Scores the model after each epoch.
-        taught: The teachers' outputs for the sets that have teachers.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: Which of that sampler's epochs are the stage's.
         ranks: The processes that train together.
     """
     training = recipe.training
     set_trained(model, recipe)
-    objective = make_objectives(recipe, train)
+    sets = sets_of_stage(recipe, train)
+    objective = make_objectives(recipe, sets)
     objective.prepare(model)
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
-    sampler = sampler or make_sampler(recipe, rows={name: len(train[name]) for name in recipe.sets})
-    sets = _set_feeds(recipe, train, taught or {})
+    sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
     processes = ranks.size if ranks else 1
 
     def trunk(tasks: int) -> Trunk | None:
@@ -170,6 +168,7 @@ def build_trainer(
         sampler=sampler,
         feed=Feed(
             sets,
+            seed=recipe.seed,
             template=tokenizer.template,
             device=machine.device,
             accumulation=training.accumulation,
@@ -212,7 +211,7 @@ def make_scale(objective: Objective, machine: Machine) -> LossScale:
 
 
 def make_buckets(
-    sets: Mapping[str, SetFeed], template: Template, device: torch.device, ranks: Ranks | None = None
+    sets: Sets, template: Template, device: torch.device, ranks: Ranks | None = None
 ) -> dict[str, Buckets] | None:
     """Choose the sizes of every set's batches from the lengths of its rows; None if steps cannot be captured.
 
@@ -223,39 +222,18 @@ def make_buckets(
     return choose_buckets(sets, template)
 
 
-def choose_buckets(sets: Mapping[str, SetFeed], template: Template) -> dict[str, Buckets]:
+def choose_buckets(sets: Sets, template: Template) -> dict[str, Buckets]:
     """Choose the sizes of every set's batches from the lengths of its rows."""
     buckets = {}
-    for name, source in sets.items():
-        lengths = source.sequence_lengths(template)
+    for name, each in sets.items():
+        lengths = each.sequence_lengths(template)
         buckets[name] = Buckets(lengths.sum(axis=0), longest=int(lengths.max()))
     return buckets
 
 
-def _tokens_of_all(sets: Mapping[str, SetFeed], template: Template) -> float:
+def _tokens_of_all(sets: Sets, template: Template) -> float:
     """Return the tokens of a step with a batch of every set, on average."""
-    return sum(
-        source.stream.batch_size * float(source.sequence_lengths(template).sum(axis=0).mean())
-        for source in sets.values()
-    )
-
-
-def _set_feeds(
-    recipe: Recipe, train: Mapping[str, Dataset], taught: Mapping[str, NDArray[np.float32]]
-) -> dict[str, SetFeed]:
-    """Say where the batches of every set come from."""
-    return {
-        name: SetFeed(
-            task=spec.task.name,
-            dataset=train[name],
-            stream=Stream(name, rows=len(train[name]), batch_size=recipe.batch_size(spec), seed=recipe.seed),
-            max_length=spec.max_length,
-            siamese=spec.siamese,
-            answered=not spec.triplets,
-            taught=taught.get(name),
-        )
-        for name, spec in recipe.sets.items()
-    }
+    return sum(each.batch_size * float(each.sequence_lengths(template).sum(axis=0).mean()) for each in sets.values())
 
 
 def _make_optimizer(recipe: Recipe, model: MultiTaskModel, objective: Objectives) -> torch.optim.AdamW:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from palbert.build import load_datasets
+from palbert.build import load_split, load_training_sets
 from palbert.data.tokenizer import TextTokenizer
 from palbert.metrics import Values, confusion_matrix
 from palbert.model.pretrained import resolve_encoder
@@ -19,10 +19,8 @@ from palbert.recipe.schema import Recipe
 from palbert.reporting.predictions import read_predictions
 from palbert.reproduction.fingerprint import fingerprint
 from palbert.runtime.run_folder import RunFolder
-from palbert.tasks.sources import Split
 from palbert.training.hooks import read_records
 
-SPLITS: tuple[Split, ...] = ("train", "dev")
 CELLS = 50
 """Number predictions are counted on a grid with this many steps between the smallest and the largest gold number."""
 POINTS = 200
@@ -92,12 +90,13 @@ def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
     """Count the labels of each task with classes, set by set: `sst train`, `sst+cfimdb train`, `sst dev`."""
     tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
     found: dict[str, dict[str, list[int]]] = {}
-    for split in SPLITS:
-        for name, dataset in load_datasets(recipe, split, tokenizer).items():
-            task = recipe.sets[name].task
-            if task.classes and dataset.labels is not None:
-                counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(task.classes))
-                found.setdefault(task.name, {})[f"{name} {split}"] = counts.tolist()
+    train = [(each.name, each.task, each.rows) for each in load_training_sets(recipe, tokenizer).values()]
+    dev = [(name, name, dataset) for name, dataset in load_split(recipe, "dev", tokenizer).items()]
+    for name, task, dataset in [*train, *dev]:
+        classes = recipe.tasks[task].classes
+        if classes and dataset.labels is not None:
+            counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(classes))
+            found.setdefault(task, {})[f"{name} {dataset.split}"] = counts.tolist()
     return found
 
 

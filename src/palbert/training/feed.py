@@ -1,4 +1,4 @@
-"""Feed: the batches of a step, given its sets."""
+"""Feed: makes the batches of each step from the training sets that the sampler chose."""
 
 from __future__ import annotations
 
@@ -6,77 +6,45 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from palbert.batch import PackedBatch
-from palbert.data.collate import Filling, Portion, collate, sequence_lengths
-from palbert.data.ragged import Ragged
+from palbert.data.collate import Filling, Portion, collate
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import Template
+from palbert.data.training_set import TokenizedRows, TrainingSet
 from palbert.runtime.distributed import Ranks
 from palbert.training.buckets import Buckets
-
-
-class Rows(Protocol):
-    """What a feed needs of a data set."""
-
-    @property
-    def tokens(self) -> tuple[Ragged, ...]:
-        """Token ids of each text column, without special tokens."""
-        ...
-
-    @property
-    def labels(self) -> NDArray[Any] | None:
-        """The labels of all rows, if there are any."""
-        ...
-
 
 AHEAD = 2
 """Steps whose batches are made in advance."""
 
 
-@dataclass(frozen=True)
-class SetFeed:
-    """Where one set's batches come from."""
-
-    task: str
-    dataset: Rows
-    stream: Stream
-    max_length: int
-    siamese: bool
-    answered: bool = True
-    """Whether the task's head answers the rows."""
-    taught: np.ndarray | None = None
-
-    def sequence_lengths(self, template: Template) -> NDArray[np.int64]:
-        """Return the tokens of every sequence of every row, (sequences, rows)."""
-        tokens = self.dataset.tokens
-        found = sequence_lengths(tokens, template, max_length=self.max_length, siamese=self.siamese)
-        return found.reshape(-1, len(tokens[0]))
+Sets = Mapping[str, TrainingSet[TokenizedRows]]
 
 
 class Feed:
     """Collate the next rows of each set of a step; cut the step into pieces to save memory.
 
     Args:
-        sets: Where each set's batches come from.
+        sets: The training sets by name.
+        seed: Shuffles the rows of every set.
         template: The special tokens around texts.
         device: Where batches go.
         accumulation: Pieces that a step's rows are cut into.
-        separate: Give each set of a step a batch of its own, in place of packing them together.
+        separate: Give each set of a step a batch of its own instead of packing them together.
         ranks: The processes that the rows are divided among, before they are cut.
-        buckets: The sizes that each set's batches are filled up to; they keep their own unless given.
+        buckets: The sizes that each set's batches are padded to; batches are not padded unless given.
     """
 
     def __init__(
         self,
-        sets: Mapping[str, SetFeed],
+        sets: Sets,
         *,
+        seed: int,
         template: Template,
         device: torch.device,
         accumulation: int = 1,
@@ -85,27 +53,30 @@ class Feed:
         buckets: Mapping[str, Buckets] | None = None,
     ) -> None:
         self.sets = dict(sets)
+        self.streams = {
+            name: Stream(name, rows=len(each), batch_size=each.batch_size, seed=seed) for name, each in sets.items()
+        }
         self.template = template
         self.device = device
         self.accumulation = accumulation
         self.separate = separate
         self.ranks = ranks or Ranks()
         self.buckets = buckets
-        self.waited = 0.0  # seconds that steps had to wait for their batches
+        self.waited = 0.0  # seconds that steps spent waiting for their batches
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
-        """Return the batches of a step; `draws` says how many rows of each set were drawn before."""
+        """Return the batches of a step; `draws` is how many rows of each set were drawn before."""
         return [batch.to(self.device) for batch in self._collate(sets, draws)]
 
     def count(self, sets: Sequence[str], draws: dict[str, int]) -> None:
         """Add the rows of a step to those drawn before."""
         for name in sets:
-            draws[name] += self.sets[name].stream.batch_size
+            draws[name] += self.sets[name].batch_size
 
     def ahead(
         self, plan: Iterable[Sequence[str]], draws: Mapping[str, int]
     ) -> Generator[list[PackedBatch], None, None]:
-        """Yield the batches of every step of a plan, pinned for the device; a thread makes them ahead of the step."""
+        """Yield the batches of every step of a plan; a thread makes them before the step needs them."""
         draws = dict(draws)
         coming: deque[Future[list[PackedBatch]]] = deque()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="feed") as thread:
@@ -127,20 +98,21 @@ class Feed:
         batches = len(sets) if self.separate else 1
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
         for number, name in enumerate(sets):
-            rows = self.sets[name].stream.batch(draws[name])
+            rows = self.streams[name].batch(draws[name])
             own = np.array_split(rows, self.ranks.size)[self.ranks.rank]
             # With fewer rows than processes, some take a row that does not count: all see the same sets in a step.
             counted, own = len(own) > 0, own if len(own) else rows[-1:]
             first = number % batches * self.accumulation
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
-                    pieces[place].append(self._portion(name, part, counted * len(part) / len(rows)))
+                    share = counted * len(part) / len(rows)
+                    pieces[place].append(self.sets[name].portion(part, share=share))
         packed = [collate(piece, self.template) for piece in self._filled([piece for piece in pieces if piece])]
-        # From pinned memory, copies go on while the host does.
+        # Copies from pinned memory run while the host continues.
         return [batch.pinned() for batch in packed] if self.device.type == "cuda" else packed
 
     def _filled(self, pieces: list[list[Portion]]) -> list[list[Portion]]:
-        """Fill all parts of a step up to one level, so that levels, not combinations of them, make its shapes."""
+        """Pad all parts of a step to one level, so that there are as many shapes as levels, not as combinations."""
         if not self.buckets:
             return pieces
         levels = [self.buckets[portion.name].level(portion.rows) for piece in pieces for portion in piece]
@@ -153,18 +125,3 @@ class Feed:
         assert self.buckets
         buckets, rows = self.buckets[portion.name], len(portion.rows)
         return Filling(buckets.size(rows, level), slots=buckets.slots(rows, level), longest=buckets.longest)
-
-    def _portion(self, name: str, rows: np.ndarray, share: float) -> Portion:
-        source = self.sets[name]
-        return Portion(
-            name=name,
-            task=source.task,
-            tokens=source.dataset.tokens,
-            rows=rows,
-            max_length=source.max_length,
-            siamese=source.siamese,
-            labels=source.dataset.labels,
-            taught=source.taught,
-            share=share,
-            answered=source.answered,
-        )

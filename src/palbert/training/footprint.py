@@ -61,7 +61,7 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
         draws: How many rows of each set were drawn before; counted on to the end of the plan.
     """
     feed = trainer.feed
-    lengths = {name: source.sequence_lengths(feed.template).sum(axis=0) for name, source in feed.sets.items()}
+    lengths = {name: each.sequence_lengths(feed.template).sum(axis=0) for name, each in feed.sets.items()}
     largest: dict[tuple[str, ...], Load] = {}
     number = trainer.steps.start
     for epoch in trainer.epochs:
@@ -69,7 +69,7 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
             number += 1
             pieces = np.zeros(((len(sets) if feed.separate else 1), feed.accumulation))
             for place, name in enumerate(sets):
-                rows = lengths[name][feed.sets[name].stream.batch(draws[name])]
+                rows = lengths[name][feed.streams[name].batch(draws[name])]
                 pieces[place % len(pieces)] += [part.sum() for part in np.array_split(rows, feed.accumulation)]
             tokens, kind = int(pieces.max()), tuple(sets)
             if kind not in largest or tokens > largest[kind].tokens:

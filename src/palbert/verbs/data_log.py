@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from palbert.build import count_overlap
 from palbert.data.collate import count_truncated
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.objectives.logit_adjustment import class_shares
 from palbert.recipe.schema import Recipe
+from palbert.tasks.sets import SetSpec
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
 
 
-def log_data(recipe: Recipe, data: Mapping[str, Mapping[str, Dataset]], tokenizer: TextTokenizer) -> None:
-    """Log the rows of every set and split."""
-    for split, datasets in data.items():
-        for name, dataset in datasets.items():
-            spec = recipe.sets[name]
-            cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
-            details = [f"{len(dataset):,} {'triplets' if spec.triplets else 'rows'}"]
-            details += [f"{cut:,} cut at {spec.max_length} tokens"] if cut else []
-            details += [f"{dataset.dropped:,} without text or label left out"] if dataset.dropped else []
-            details += [f"{dataset.unmapped:,} left out by the label mapping"] if dataset.unmapped else []
-            lacking = f"{dataset.unpaired:,} premises without entailment or contradiction left out"
-            details += [lacking] if dataset.unpaired else []
-            overlap = f"{dataset.overlapping:,} left out that {' or '.join(spec.task.drop_overlap)} has"
-            details += [overlap] if dataset.overlapping else []
-            log.info("%s %s: %s", name, split, ", ".join(details))
-    for name, dataset in data["train"].items():
-        _log_shares(name, recipe.sets[name].task, dataset)
-        _log_overlap(name, recipe.sets[name].task, dataset)
+def log_data(
+    recipe: Recipe, sets: Mapping[str, TrainingSet[Dataset]], dev: Mapping[str, Dataset], tokenizer: TextTokenizer
+) -> None:
+    """Log the rows of every training set and of every task's dev files."""
+    for name, dataset in [*((each.name, each.rows) for each in sets.values()), *dev.items()]:
+        log.info("%s %s: %s", name, dataset.split, ", ".join(_details(recipe.sets[name], dataset, tokenizer)))
+    for each in sets.values():
+        _log_shares(each.name, recipe.tasks[each.task], each.rows)
+        _log_overlap(each.name, recipe.tasks[each.task], each.rows)
+
+
+def _details(spec: SetSpec, dataset: Dataset, tokenizer: TextTokenizer) -> Iterator[str]:
+    """Yield how many rows there are, how many are cut, and how many were left out and why."""
+    cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
+    yield f"{len(dataset):,} {'triplets' if spec.triplets else 'rows'}"
+    if cut:
+        yield f"{cut:,} cut at {spec.max_length} tokens"
+    if dataset.dropped:
+        yield f"{dataset.dropped:,} without text or label left out"
+    if dataset.unmapped:
+        yield f"{dataset.unmapped:,} left out by the label mapping"
+    if dataset.unpaired:
+        yield f"{dataset.unpaired:,} premises without entailment or contradiction left out"
+    if dataset.overlapping:
+        yield f"{dataset.overlapping:,} left out that {' or '.join(spec.task.drop_overlap)} has"
 
 
 def _log_shares(name: str, task: Task, dataset: Dataset) -> None:

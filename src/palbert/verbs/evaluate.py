@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_inference, load_datasets, open_checkpoint
+from palbert.build import Machine, build_inference, load_split, load_training_sets, open_checkpoint
 from palbert.data.collate import count_truncated, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.errors import DataError
 from palbert.inference.evaluator import constant_baseline, evaluate_tasks
 from palbert.inference.results import TaskResult
@@ -72,7 +73,7 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
     results = evaluate_tasks(inference, recipe.tasks, datasets)
     for result in results:
         write_predictions(place.predictions, result)
-    train = load_datasets(recipe, "train", opened.tokenizer)
+    train = load_training_sets(recipe, opened.tokenizer)
     records = read_records(folder.metrics)
     resampled = {result.task: resample_scores(result) for result in results}
     baselines = _baselines(recipe, train, datasets, records, split)
@@ -102,7 +103,7 @@ def _render(
     recipe: Recipe,
     resampled: dict[str, Resampled],
     records: list[dict[str, Any]],
-    train: Mapping[str, Dataset],
+    train: Mapping[str, TrainingSet[Dataset]],
     tokenizer: TextTokenizer,
 ) -> str:
     """Render report.html."""
@@ -115,24 +116,21 @@ def _render(
             formula=recipe.overall,
             baselines=report.baselines,
             records=records,
-            train_labels={name: dataset.labels for name, dataset in train.items() if dataset.labels is not None},
+            train_labels={name: each.rows.labels for name, each in train.items() if each.rows.labels is not None},
             recipe_text=RunFolder(report.run).recipe.read_text("utf-8"),
             notes=report.summary["notes"],
             lengths={
-                name: sequence_lengths(
-                    dataset.tokens, tokenizer.template, max_length=None, siamese=recipe.sets[name].siamese
-                )
-                for name, dataset in train.items()
+                name: sequence_lengths(each.rows.tokens, tokenizer.template, max_length=None, siamese=each.siamese)
+                for name, each in train.items()
             },
-            max_lengths={name: task.max_length for name, task in recipe.sets.items()},
+            max_lengths={name: spec.max_length for name, spec in recipe.sets.items()},
         )
     )
 
 
 def _load_split(folder: RunFolder, recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:
     """Read the rows to score, of every task that has any; raise DataError unless they are labelled."""
-    loaded = load_datasets(recipe, split, tokenizer)
-    datasets = {name: dataset for name, dataset in loaded.items() if name in recipe.tasks}  # train has extra sets too
+    datasets = load_split(recipe, split, tokenizer)
     if not datasets:
         raise DataError(f"{folder.path}: its recipe names no {split} files.", hint="Name them, or take another split.")
     if any(dataset.labels is None for dataset in datasets.values()):
@@ -179,7 +177,7 @@ def _count(module: Any) -> int:
 
 def _baselines(
     recipe: Recipe,
-    train: Mapping[str, Dataset],
+    train: Mapping[str, TrainingSet[Dataset]],
     datasets: Mapping[str, Dataset],
     records: list[dict[str, Any]],
     split: str,
@@ -187,7 +185,7 @@ def _baselines(
     constant, untrained = BASELINES
     found = {
         constant: {
-            name: constant_baseline(recipe.tasks[name], train[name], dataset) for name, dataset in datasets.items()
+            name: constant_baseline(recipe.tasks[name], train[name].rows, dataset) for name, dataset in datasets.items()
         }
     }
     for record in records:
@@ -203,17 +201,17 @@ def _seconds(records: list[dict[str, Any]]) -> float:
 
 
 def _rows(
-    recipe: Recipe, train: Mapping[str, Dataset], datasets: Mapping[str, Dataset], split: str
+    recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]], datasets: Mapping[str, Dataset], split: str
 ) -> dict[str, dict[str, int]]:
     """Count the rows of every task, and the training rows of extra sets."""
     return {
         **{name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
-        **{name: {"train": len(dataset)} for name, dataset in train.items() if name not in recipe.tasks},
+        **{name: {"train": len(each)} for name, each in train.items() if name not in recipe.tasks},
     }
 
 
 def _notes(
-    recipe: Recipe, train: Mapping[str, Dataset], datasets: Mapping[str, Dataset], tokenizer: TextTokenizer
+    recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]], datasets: Mapping[str, Dataset], tokenizer: TextTokenizer
 ) -> list[str]:
     notes = []
     [split] = {dataset.split for dataset in datasets.values()}
@@ -226,7 +224,7 @@ def _notes(
     for name, task in recipe.tasks.items():
         if {source.path for source in task.train} & {source.path for source in getattr(task, split)}:
             notes.append(f"{name}: its {split} rows are among its training rows; their score says nothing of others.")
-    for name, dataset in [*train.items(), *datasets.items()]:
+    for name, dataset in [*((each.name, each.rows) for each in train.values()), *datasets.items()]:
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
         if dataset.overlapping:

@@ -18,7 +18,8 @@ from palbert.build import (
     build_trainer,
     check_lengths,
     evaluate_now,
-    load_datasets,
+    load_split,
+    load_training_sets,
     make_sampler,
     teach,
     teachers_sha256,
@@ -95,13 +96,14 @@ class TrainingRun(Run):
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         check_lengths(recipe.sets, self.tokenizer)
         with self.ranks.first_ahead():
-            self.data = {split: load_datasets(recipe, split, self.tokenizer) for split in ("train", "dev")}
-        log_data(recipe, self.data, self.tokenizer)
-        datasets = [dataset for loaded in self.data.values() for dataset in loaded.values()]
+            sets = load_training_sets(recipe, self.tokenizer)
+            self.dev = load_split(recipe, "dev", self.tokenizer)
+        log_data(recipe, sets, self.dev, self.tokenizer)
+        datasets = [*(each.rows for each in sets.values()), *self.dev.values()]
         files = {file: sha256 for dataset in datasets for file, sha256 in dataset.files.items()}
         self.set_provenance(files, teachers_sha256(recipe))
         with self.ranks.first_ahead():
-            self.taught = teach(recipe, self.data["train"], tokenizer=self.tokenizer, machine=self.machine)
+            self.sets = teach(recipe, sets, tokenizer=self.tokenizer, machine=self.machine)
         self._build(self.encoder_folder)
 
     def _build(self, encoder_folder: Path) -> None:
@@ -111,9 +113,8 @@ class TrainingRun(Run):
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(self.machine.device)
-        rows = {name: len(dataset) for name, dataset in self.data["train"].items()}
         self.sampler = Consecutive(
-            [make_sampler(stage, rows={name: rows[name] for name in stage.sets}) for stage in recipe.stages]
+            [make_sampler(stage, rows={name: len(self.sets[name]) for name in stage.sets}) for stage in recipe.stages]
         )
         self.phases = self.sampler.spans
         for phase in reversed(range(len(self.phases))):  # a phase that cannot be built is refused now
@@ -127,8 +128,7 @@ class TrainingRun(Run):
             self.model,
             tokenizer=self.tokenizer,
             machine=self.machine,
-            train=self.data["train"],
-            taught=self.taught,
+            train=self.sets,
             evaluate=self._evaluate,
             sampler=self.sampler,
             epochs=self.phases[phase],
@@ -142,7 +142,7 @@ class TrainingRun(Run):
         if not self.ranks.is_first:
             return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
-        return evaluate_now(inference, self.recipe, self.data["dev"], epoch=epoch, step=step)
+        return evaluate_now(inference, self.recipe, self.dev, epoch=epoch, step=step)
 
     def open_folder(self) -> TrainerState | None:
         """Open the folder; if the recipe asks for it, pretrain the encoder first and build the model on the result."""

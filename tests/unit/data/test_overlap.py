@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import palbert
-from palbert.build import count_overlap, load_corpus, load_datasets
+from palbert.build import count_overlap, load_corpus, load_training_sets
 from palbert.data.dataset import Dataset
 from palbert.data.overlap import RowIndex, find_overlap, normal
 from palbert.data.ragged import Ragged, Texts
@@ -59,7 +59,7 @@ def values(tmp_path: Path, tiny_encoder: Path) -> dict[str, Any]:
 
 def kept(values: dict[str, Any], tokenizer: TextTokenizer, *kinds: str) -> list[str]:
     values["tasks"]["quora"]["drop_overlap"] = list(kinds)
-    return list(load_datasets(make_recipe(values), "train", tokenizer)["quora"].ids)
+    return list(load_training_sets(make_recipe(values), tokenizer)["quora"].rows.ids)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_rows_of_dev_and_test_are_left_out_when_asked(
 
 
 def test_what_is_kept_of_a_row_stays_together(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
-    whole = load_datasets(make_recipe(values), "train", tokenizer)["quora"]
+    whole = load_training_sets(make_recipe(values), tokenizer)["quora"].rows
     values["tasks"]["quora"]["drop_overlap"] = "dev"
-    part = load_datasets(make_recipe(values), "train", tokenizer)["quora"]
+    part = load_training_sets(make_recipe(values), tokenizer)["quora"].rows
     assert part.overlapping == 1 and len(part) == 4 and part.labels is not None and whole.labels is not None
     for row in range(4):
         assert [column[row] for column in part.texts] == [column[row + 1] for column in whole.texts]
@@ -93,7 +93,7 @@ def test_what_is_kept_of_a_row_stays_together(values: dict[str, Any], tokenizer:
 
 def test_rows_are_counted_by_what_would_leave_them_out(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
     recipe = make_recipe(values)
-    dataset = load_datasets(recipe, "train", tokenizer)["quora"]
+    dataset = load_training_sets(recipe, tokenizer)["quora"].rows
     assert count_overlap(recipe.tasks["quora"], dataset) == {"dev": 1, "test": 1, "dev-texts": 2, "test-texts": 1}
 
 
@@ -118,9 +118,9 @@ def test_extra_sets_and_triplets_go_by_the_dev_rows_of_their_task(
                      "text": ["a", "b", "c"]},
         },
     }  # fmt: skip
-    found = load_datasets(make_recipe(values), "train", tokenizer)
-    assert list(found["quora+snli"].ids) == ["1", "2", "3"]
-    assert list(found["quora+made"].ids) == ["1"]
+    found = load_training_sets(make_recipe(values), tokenizer)
+    assert list(found["quora+snli"].rows.ids) == ["1", "2", "3"]
+    assert list(found["quora+made"].rows.ids) == ["1"]
 
 
 def test_further_pretraining_goes_without_them_too(values: dict[str, Any], tokenizer: TextTokenizer) -> None:

@@ -14,7 +14,7 @@ import torch
 from scipy.special import logit
 
 import palbert
-from palbert.build import load_datasets, make_objectives
+from palbert.build import load_training_sets, make_objectives
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RecipeError
 from palbert.objectives.logit_adjustment import LogitAdjusted, adjusted
@@ -136,9 +136,9 @@ def test_without_training_rows_there_is_nothing_to_compare_with() -> None:
 
 def test_every_set_of_a_task_is_corrected_by_its_own_shares(tokenizer: TextTokenizer) -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"quora": {"prior": 0.3, "extra": ["snli"]}}})
-    train = load_datasets(recipe, "train", tokenizer)
+    train = load_training_sets(recipe, tokenizer)
     losses = make_objectives(recipe, train).supervised.losses
-    shares = {name: dataset.labels.mean() for name, dataset in train.items() if dataset.labels is not None}
+    shares = {name: each.rows.labels.mean() for name, each in train.items() if each.rows.labels is not None}
     assert shares["quora"] != shares["quora+snli"]
     for name, share in shares.items():
         loss = losses[name]

@@ -151,7 +151,7 @@ def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
     def nearer() -> float:
         """Return the share of the anchors that are nearer to their positive than to their hard negative."""
         run.model.eval()
-        tokens = run.data["train"]["sts+nli"].tokens
+        tokens = run.sets["sts+nli"].rows.tokens
         portion = Portion("nli", "sts", tokens, np.arange(12), 32, siamese=True, answered=False)
         with torch.no_grad():
             vectors = run.model.vectors(collate([portion], tokenizer.template))["nli"]

@@ -141,7 +141,7 @@ def replace_level(feed: Any, batch: Any) -> Any:
     """Collate quora's rows alone, filled up to what they have in the batch."""
     from palbert.data.collate import collate
 
-    portion = feed._portion("quora", feed.sets["quora"].stream.batch(0), 1.0)
+    portion = feed.sets["quora"].portion(feed.streams["quora"].batch(0))
     tokens = batch.parts["quora"].tokens
     size = tokens.stop - tokens.start
     buckets = feed.buckets["quora"]

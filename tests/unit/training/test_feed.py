@@ -11,32 +11,33 @@ import torch
 from palbert.data.dataset import load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
+from palbert.data.training_set import TrainingSet
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.sets import files_of
-from palbert.training.feed import Feed, SetFeed
+from palbert.training.feed import Feed, Sets
 
 BATCH = 7
 
 
 @pytest.fixture
-def sources(tokenizer: TextTokenizer, tmp_path: Path) -> dict[str, SetFeed]:
+def sources(tokenizer: TextTokenizer, tmp_path: Path) -> Sets:
     found = {}
     for name, task in make_recipe({"data": "samples", "tasks": ["sst", "sts"]}).tasks.items():
         dataset = load_dataset(files_of(task, "dev"), tokenizer, cache=tmp_path)
-        stream = Stream(name, rows=len(dataset), batch_size=BATCH, seed=0)
-        found[name] = SetFeed(task=name, dataset=dataset, stream=stream, max_length=16, siamese=False)
+        found[name] = TrainingSet(name, name, dataset, max_length=16, batch_size=BATCH)
     return found
 
 
-def make(sources: dict[str, SetFeed], tokenizer: TextTokenizer, pieces: int) -> Feed:
-    return Feed(sources, template=tokenizer.template, device=torch.device("cpu"), accumulation=pieces)
+def make(sources: Sets, tokenizer: TextTokenizer, pieces: int) -> Feed:
+    return Feed(sources, seed=0, template=tokenizer.template, device=torch.device("cpu"), accumulation=pieces)
 
 
 @pytest.mark.parametrize("draw", [0, 1, 30])
-def test_the_rows_are_the_streams_next_ones(sources: dict[str, SetFeed], tokenizer: TextTokenizer, draw: int) -> None:
+def test_the_rows_are_the_streams_next_ones(sources: Sets, tokenizer: TextTokenizer, draw: int) -> None:
     (batch,) = make(sources, tokenizer, 1)(("sts",), {"sst": 99, "sts": draw})
-    dataset, rows = sources["sts"].dataset, sources["sts"].stream.batch(draw)
+    dataset = sources["sts"].rows
+    rows = Stream("sts", rows=len(dataset), batch_size=BATCH, seed=0).batch(draw)
     labels = batch.parts["sts"].labels
     assert dataset.labels is not None
     assert labels is not None
@@ -47,7 +48,7 @@ def test_the_rows_are_the_streams_next_ones(sources: dict[str, SetFeed], tokeniz
 
 @pytest.mark.parametrize("pieces", [2, 3, 7, 20])
 def test_pieces_hold_the_same_rows_and_their_shares_add_up(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer, pieces: int
+    sources: Sets, tokenizer: TextTokenizer, pieces: int
 ) -> None:
     draws = {"sst": 1, "sts": 2}
     (whole,) = make(sources, tokenizer, 1)(("sst", "sts"), draws)
@@ -63,9 +64,7 @@ def test_pieces_hold_the_same_rows_and_their_shares_add_up(
 
 
 @pytest.mark.parametrize(("size", "pieces"), [(1, 1), (2, 1), (3, 2), (7, 3)])
-def test_processes_divide_the_rows_among_them(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer, size: int, pieces: int
-) -> None:
+def test_processes_divide_the_rows_among_them(sources: Sets, tokenizer: TextTokenizer, size: int, pieces: int) -> None:
     draws = {"sst": 1, "sts": 2}
     (whole,) = make(sources, tokenizer, 1)(("sst", "sts"), draws)
     batches = [
@@ -80,9 +79,7 @@ def test_processes_divide_the_rows_among_them(
         assert torch.equal(torch.cat([part.labels for part in parts]), whole.parts[task].labels)
 
 
-def test_a_process_without_rows_takes_one_that_does_not_count(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer
-) -> None:
+def test_a_process_without_rows_takes_one_that_does_not_count(sources: Sets, tokenizer: TextTokenizer) -> None:
     shares = []
     for rank in range(BATCH + 2):
         [batch] = of_rank(sources, tokenizer, rank, BATCH + 2, 1)(("sst", "sts"), {"sst": 0, "sts": 0})
@@ -91,9 +88,10 @@ def test_a_process_without_rows_takes_one_that_does_not_count(
     assert shares == [pytest.approx(1 / BATCH)] * BATCH + [0.0, 0.0]
 
 
-def of_rank(sources: dict[str, SetFeed], tokenizer: TextTokenizer, rank: int, size: int, pieces: int) -> Feed:
+def of_rank(sources: Sets, tokenizer: TextTokenizer, rank: int, size: int, pieces: int) -> Feed:
     return Feed(
         sources,
+        seed=0,
         template=tokenizer.template,
         device=torch.device("cpu"),
         accumulation=pieces,
@@ -104,7 +102,7 @@ def of_rank(sources: dict[str, SetFeed], tokenizer: TextTokenizer, rank: int, si
 PLAN = [("sst",), ("sst", "sts"), ("sts",), ("sst",), ("sst", "sts"), ("sts",), ("sts",)]
 
 
-def test_batches_made_ahead_are_those_made_one_by_one(sources: dict[str, SetFeed], tokenizer: TextTokenizer) -> None:
+def test_batches_made_ahead_are_those_made_one_by_one(sources: Sets, tokenizer: TextTokenizer) -> None:
     draws = {"sst": 3, "sts": 0}
     feed, alone, counted = make(sources, tokenizer, 2), make(sources, tokenizer, 2), dict(draws)
     made = list(feed.ahead(PLAN, draws))
@@ -118,9 +116,7 @@ def test_batches_made_ahead_are_those_made_one_by_one(sources: dict[str, SetFeed
     assert feed.waited > 0
 
 
-def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer
-) -> None:
+def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(sources: Sets, tokenizer: TextTokenizer) -> None:
     feed = make(sources, tokenizer, 1).ahead(PLAN, {"sst": 0, "sts": 0})
     next(feed)
     assert any(thread.name.startswith("feed") for thread in threading.enumerate())
@@ -129,18 +125,19 @@ def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(
 
 
 def test_what_goes_wrong_while_batches_are_made_ends_the_step(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+    sources: Sets, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources["sts"].stream, "batch", lambda start: {}["nothing"])
-    steps = make(sources, tokenizer, 1).ahead([("sst",), ("sts",), ("sst",)], {"sst": 0, "sts": 0})
+    feed = make(sources, tokenizer, 1)
+    monkeypatch.setattr(feed.streams["sts"], "batch", lambda start: {}["nothing"])
+    steps = feed.ahead([("sst",), ("sts",), ("sst",)], {"sst": 0, "sts": 0})
     next(steps)
     with pytest.raises(KeyError, match="nothing"):
         next(steps)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: dict[str, SetFeed], tokenizer: TextTokenizer) -> None:
-    feed = Feed(sources, template=tokenizer.template, device=torch.device("cuda"))
+def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: Sets, tokenizer: TextTokenizer) -> None:
+    feed = Feed(sources, seed=0, template=tokenizer.template, device=torch.device("cuda"))
     [batch] = feed._collate(("sst",), {"sst": 0})
     assert batch.ids.is_pinned() and batch.parts["sst"].labels is not None and batch.parts["sst"].labels.is_pinned()
     [[ahead]] = list(feed.ahead([("sst",)], {"sst": 0}))
@@ -148,9 +145,7 @@ def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: dict[str, SetF
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_batch_that_comes_back_from_a_busy_device_is_whole(
-    sources: dict[str, SetFeed], tokenizer: TextTokenizer
-) -> None:
+def test_a_batch_that_comes_back_from_a_busy_device_is_whole(sources: Sets, tokenizer: TextTokenizer) -> None:
     [batch] = make(sources, tokenizer, 1)(("sst",), {"sst": 0})
     work = torch.randn(4096, 4096, device="cuda")
     there = batch.to("cuda")

@@ -266,7 +266,7 @@ def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> No
         assert record["drawn"] == {task: counted[task] for task in ("sst", "quora", "sts")}
         assert record["planned"] == pytest.approx(plan.planned(record["epoch"]), abs=0.006)
         total += counted
-    sizes = {name: source.stream.batch_size for name, source in run.trainer.feed.sets.items()}
+    sizes = {name: each.batch_size for name, each in run.trainer.feed.sets.items()}
     assert run.trainer.position.draws == {task: total[task] * sizes[task] for task in ("sst", "quora", "sts")}
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import palbert
-from palbert.build import Machine, load_datasets, teach
+from palbert.build import Machine, load_training_sets, teach
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
 from palbert.inference.evaluator import Inference
@@ -50,18 +50,21 @@ def test_teachers_say_of_every_row_what_they_predict(
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path))
     recipe = make_recipe(values(tiny_encoder, trained))
     tokenizer = TextTokenizer.from_folder(tiny_encoder)
-    train = load_datasets(recipe, "train", tokenizer)
-    taught = teach(recipe, train, tokenizer=tokenizer, machine=CPU)
-    assert set(taught) == {"sst"} and taught["sst"].shape == (len(train["sst"]), 1, 5)
-    said = palbert.load(trained).predict("sst", list(train["sst"].texts[0]))
-    chosen = taught["sst"][:, 0].argmax(1)
+    train = load_training_sets(recipe, tokenizer)
+    sets = teach(recipe, train, tokenizer=tokenizer, machine=CPU)
+    assert sets.keys() == train.keys() and [name for name in sets if sets[name].taught is not None] == ["sst"]
+    taught = sets["sst"].taught
+    assert taught is not None and taught.shape == (len(train["sst"]), 1, 5)
+    said = palbert.load(trained).predict("sst", list(train["sst"].rows.texts[0]))
+    chosen = taught[:, 0].argmax(1)
     assert [prediction.answer for prediction in said] == [recipe.tasks["sst"].classes[index] for index in chosen]
 
     def refuse(*arguments: Any, **settings: Any) -> None:
         raise AssertionError("asked again")
 
     monkeypatch.setattr(Inference, "outputs", refuse)  # the second time, the cache answers
-    assert np.array_equal(teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"], taught["sst"])
+    again = teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"].taught
+    assert again is not None and np.array_equal(again, taught)
 
 
 def test_the_weight_mixes_labels_and_teachers(
@@ -90,7 +93,8 @@ def test_a_student_comes_nearer_to_its_teacher(
     run = palbert.train(write_recipe(given), out=tmp_path / "run")
     means = [line["sst"] for line in losses(run)]
     recipe, tokenizer = load_recipe(run / "recipe.toml"), TextTokenizer.from_folder(tiny_encoder)
-    taught = teach(recipe, load_datasets(recipe, "train", tokenizer), tokenizer=tokenizer, machine=CPU)["sst"]
+    taught = teach(recipe, load_training_sets(recipe, tokenizer), tokenizer=tokenizer, machine=CPU)["sst"].taught
+    assert taught is not None
     shares = torch.from_numpy(taught[:, 0]).softmax(1)
     entropy = float(-(shares * shares.log()).sum(1).mean())  # no student can have less
     assert entropy - 0.01 < means[-1] and means[-1] - entropy < 0.5 * (means[0] - entropy)

@@ -1,0 +1,92 @@
+"""TrainingSet: the rows of one training set, with everything that making batches of them takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.data.collate import Portion, sequence_lengths
+from palbert.data.dataset import Dataset
+from palbert.data.ragged import Ragged
+from palbert.data.tokenizer import Template
+from palbert.tasks.sets import SetSpec
+
+
+class TokenizedRows(Protocol):
+    """Rows that batches can be made of: a `Dataset` or a `Corpus`."""
+
+    @property
+    def tokens(self) -> tuple[Ragged, ...]:
+        """Token ids of each text column, without special tokens."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The labels of all rows, if there are any."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+RowsType = TypeVar("RowsType", bound=TokenizedRows, covariant=True)
+
+
+@dataclass(frozen=True)
+class TrainingSet(Generic[RowsType]):
+    """One training set, from loading to the batch."""
+
+    name: str
+    """Names the set in samplers, batches, losses, logs and reports."""
+    task: str
+    """The task whose pooling, adapter and head the rows go through."""
+    rows: RowsType
+    """The rows, tokenized."""
+    max_length: int
+    """Tokens per sequence, special tokens included."""
+    batch_size: int
+    """Rows per step."""
+    siamese: bool = False
+    """Whether each text of a row is a sequence of its own."""
+    triplets: bool = False
+    """Whether the rows are triplets, which terms contrast and no head answers."""
+    taught: NDArray[np.float32] | None = None
+    """The outputs of the task's teachers, (rows, teachers, outputs), if it has teachers."""
+
+    @staticmethod
+    def of(spec: SetSpec, rows: Dataset, *, batch_size: int) -> TrainingSet[Dataset]:
+        """Return the set that a recipe describes, with its rows."""
+        return TrainingSet(
+            name=spec.name,
+            task=spec.task.name,
+            rows=rows,
+            max_length=spec.max_length,
+            batch_size=batch_size,
+            siamese=spec.siamese,
+            triplets=spec.triplets,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def sequence_lengths(self, template: Template) -> NDArray[np.int64]:
+        """Return the tokens of every sequence of every row, (sequences, rows)."""
+        lengths = sequence_lengths(self.rows.tokens, template, max_length=self.max_length, siamese=self.siamese)
+        return lengths.reshape(-1, len(self.rows))
+
+    def portion(self, chosen: NDArray[np.int64], *, share: float = 1.0) -> Portion:
+        """Return some of the rows for a batch; `share` is their share of the step's rows of this set."""
+        return Portion(
+            name=self.name,
+            task=self.task,
+            tokens=self.rows.tokens,
+            rows=chosen,
+            max_length=self.max_length,
+            siamese=self.siamese,
+            labels=self.rows.labels,
+            taught=self.taught,
+            share=share,
+            answered=not self.triplets,
+        )
