@@ -1,4 +1,4 @@
-"""Dropout that is quick on the CPU too, and the seeds of kernels that drop out on the way."""
+"""Dropout that is fast on the CPU too, and the seeds of kernels that include dropout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Module):
-    """Set a share of the values to zero when training."""
+    """Set a share of the values to zero, in training."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
@@ -18,11 +18,11 @@ class Dropout(nn.Module):
 
     @property
     def rate(self) -> float:
-        """The share that is dropped now: 0 outside of training."""
+        """The share that is dropped: 0 outside of training."""
         return self.probability if self.training else 0.0
 
     def forward(self, values: Tensor) -> Tensor:
-        """Drop values when training."""
+        """Drop values, in training."""
         return dropout(values, self.rate) if self.rate > 0 else values
 
 
@@ -31,23 +31,23 @@ KEEP = Dropout(0.0)
 
 
 class Seed(NamedTuple):
-    """The number that one kernel draws its noise from."""
+    """The number that seeds the noise of one kernel."""
 
     numbers: Tensor
     """Random numbers on the kernel's device, int64."""
     place: int
-    """Which of them is meant."""
+    """Index of the seed among them."""
 
 
 class Seeds:
-    """Seeds for the kernels of one pass, drawn on the device, many with one draw.
+    """Seeds for the kernels of one pass, drawn on the device, many at a time.
 
-    A CUDA graph repeats its kernels with the Python numbers of the first time, but draws anew: so kernels read
-    their seed from the device.
+    A CUDA graph repeats its kernels with the Python numbers of the first time, but draws new random numbers on the
+    device: so kernels read their seed from there.
     """
 
     block = 128
-    """Numbers of a draw."""
+    """Seeds per draw."""
 
     def __init__(self) -> None:
         self.numbers = torch.empty(0, dtype=torch.int64)
@@ -55,7 +55,7 @@ class Seeds:
 
     @property
     def place(self) -> tuple[Tensor, int]:
-        """Where the next seed is taken from; set back, the same seeds come again."""
+        """Where the next seed is taken from; set back, the same seeds follow again."""
         return self.numbers, self.used
 
     @place.setter
@@ -71,7 +71,7 @@ class Seeds:
 
 
 def dropout(values: Tensor, probability: float) -> Tensor:
-    """Set a share of the values to zero and scale the others up by as much."""
+    """Set a share of the values to zero and scale the others up, so that the mean stays."""
     if values.device.type == "cpu" and probability > 0:
         return values * dropout_noise(values, probability)
     return F.dropout(values, probability)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
 from palbert.errors import EncoderError, did_you_mean
-from palbert.model.adapters.branches import PLAIN, NoBranches
+from palbert.model.adapters.branches import PLAIN, Branches
 from palbert.model.attention import Sequences
 from palbert.model.attention.self_attention import SelfAttention
 from palbert.model.blocks import BLOCKS, Block
@@ -65,7 +65,7 @@ class Encoder(nn.Module):
         with torch.device("meta"):
             return cls(config)
 
-    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: NoBranches = PLAIN) -> Tensor:
+    def forward(self, batch: PackedBatch, *, embeddings: Tensor | None = None, branches: Branches = PLAIN) -> Tensor:
         """Encode a batch.
 
         Args:

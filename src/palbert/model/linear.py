@@ -1,4 +1,4 @@
-"""Linear layers: quick products in half precision, gradients of the weights in float32, or split by task."""
+"""Linear layers: fast products in half precision, weight gradients in float32 or split by task."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from palbert.model.split import shares
 class Linear(nn.Linear):
     """torch's linear layer; under autocast on CUDA the same with fewer kernels.
 
-    Autocast casts each weight and bias by a kernel of its own, and casts their gradients back by two more. Here all
+    Autocast casts each weight and bias with a kernel of its own, and their gradients back with two more. Here all
     weights of an encoder are cast at once (`half_copies`), and the product that gives a weight's gradient writes
     float32 itself, without rounding in between.
     """
 
     copies: tuple[Tensor, Tensor | None] | None = None
-    """Weight and bias in half precision, for the time of `half_copies`."""
+    """Weight and bias in half precision, inside of `half_copies`."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
@@ -39,7 +39,7 @@ class Linear(nn.Linear):
 
 @contextmanager
 def half_copies(encoder: nn.Module) -> Iterator[None]:
-    """Give all linear layers inside a module copies in autocast's format, where autocast is on for CUDA."""
+    """Give all linear layers inside a module copies in autocast's format, if autocast is on for CUDA."""
     linear = [module for module in encoder.modules() if type(module) is Linear]
     if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
         yield
@@ -60,7 +60,7 @@ def half_copies(encoder: nn.Module) -> Iterator[None]:
 
 
 class _Product(torch.autograd.Function):
-    """x Wᵀ + b by copies of W and b, maybe in half precision; the gradients go to W and b themselves, in float32."""
+    """x Wᵀ + b with copies of W and b, possibly in half precision; the gradients of W and b are float32."""
 
     @staticmethod
     def forward(
@@ -89,7 +89,7 @@ class _Product(torch.autograd.Function):
             return gradient @ weight if needs_input else None, None, None, None, None, None
         to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
         to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
-        with _beside(gradient) as join:
+        with _in_parallel(gradient) as join:
             if to_weight is not None:
                 product(gradient.t(), input, out=to_weight)
             if to_bias is not None:  # a product with ones takes half the time of a sum over rows
@@ -100,31 +100,31 @@ class _Product(torch.autograd.Function):
 
 
 MANY = 2**16
-"""Ones that are kept."""
+"""Length of the row of ones that is kept."""
 _kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 
 def _ones(like: Tensor) -> Tensor:
-    """Return a row of ones, one for each row of a matrix; kept for good, since CUDA graphs read them where they are."""
+    """Return a row of ones, one per row of a matrix. It is never freed, since CUDA graphs read it at its address."""
     key, count = (like.device, like.dtype), len(like)
-    if key not in _kept_ones and not torch.cuda.is_current_stream_capturing():  # what a graph fills is its own
+    if key not in _kept_ones and not torch.cuda.is_current_stream_capturing():  # memory of a graph is not kept
         _kept_ones[key] = like.new_ones(1, MANY)
     ones = _kept_ones.get(key)
     return like.new_ones(1, count) if ones is None or count > MANY else ones[:, :count]
 
 
 FEW = 1024
-"""With fewer rows than this, one product does not fill the device."""
+"""With fewer rows than this, one product does not occupy the whole device."""
 
 
 @contextmanager
-def _beside(like: Tensor) -> Iterator[Callable[[], None]]:
-    """Let products run beside those that come after, until these call the function that is given.
+def _in_parallel(like: Tensor) -> Iterator[Callable[[], None]]:
+    """Run products in parallel to the following ones, until these call the function that is returned.
 
-    On a stream of their own while a graph with few rows is made; elsewhere, switching takes longer than it saves.
+    On a stream of their own while a graph with few rows is captured; elsewhere, switching costs more than it saves.
     """
     if len(like) >= FEW or not torch.cuda.is_current_stream_capturing():
-        yield _nothing
+        yield _already_joined
         return
     main, side = torch.cuda.current_stream(like.device), _side_stream(like.device)
     side.wait_stream(main)
@@ -132,8 +132,8 @@ def _beside(like: Tensor) -> Iterator[Callable[[], None]]:
         yield lambda: main.wait_stream(side)
 
 
-def _nothing() -> None:
-    """Join what was never apart."""
+def _already_joined() -> None:
+    """No-op: the products ran on the same stream."""
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""MaskedModel: an encoder with the head that names masked words, as BERT and its relatives were pretrained."""
+"""MaskedModel: an encoder with a head that predicts masked words, for further pretraining."""
 
 from __future__ import annotations
 
@@ -65,26 +65,26 @@ class MaskedModel(nn.Module):
 
     def forward(self, batch: PackedBatch, places: Tensor) -> Tensor:
         """Return the scores of all words at some places of a batch, (places, vocabulary), in float32."""
-        hidden = self.encoder(batch)[places]  # the vocabulary is large: only what is asked for is projected
+        hidden = self.encoder(batch)[places]  # the vocabulary is large: only these places are projected
         scores: Tensor = self.head(hidden, self.encoder.embeddings.word.weight)
         return scores.float()
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
-        """Name the parts that may have learning rates of their own."""
+        """Yield the parts that may have learning rates of their own, each with its role."""
         yield "encoder", self.encoder
         yield "heads", self.head
 
 
 def load_masked(folder: Path, *, dropout: float | None = None, attention_dropout: float | None = None) -> MaskedModel:
-    """Load an encoder and its masked-word head from a folder; the head is new where the folder has none.
+    """Load an encoder and its masked-word head from a folder; the head is new if the folder has none.
 
     Args:
         folder: As `load_encoder` takes it.
-        dropout: In place of the dropout in config.json.
-        attention_dropout: In place of the attention dropout in config.json.
+        dropout: Overrides the dropout in config.json.
+        attention_dropout: Overrides the attention dropout in config.json.
 
     Raises:
-        EncoderError: The encoder cannot be loaded, its head is incomplete, or its decoder is a table of its own.
+        EncoderError: The encoder cannot be loaded, its head is incomplete, or its decoder is not tied.
     """
     encoder = load_encoder(folder, dropout=dropout, attention_dropout=attention_dropout)
     settings, family = read_settings(folder), FAMILIES[encoder.config.family]
@@ -99,14 +99,14 @@ def load_masked(folder: Path, *, dropout: float | None = None, attention_dropout
     head = MaskedHead(encoder.config, **{**family.masked_options, **options})
     state = _head_state(encoder.config.family, read_weights(folder), head, where=str(folder))
     if state is None:
-        log.info("%s has no masked-word head: a new one is trained along", folder)
+        log.info("%s has no masked-word head: a new one is trained", folder)
     else:
         head.load_state_dict(state)
     return MaskedModel(encoder, head)
 
 
 def save_masked(model: MaskedModel, folder: Path, *, source: Path) -> None:
-    """Write an encoder with its head as a folder that `load_encoder`, `load_masked` and transformers load."""
+    """Write an encoder with its head as a folder that `load_encoder`, `load_masked` and transformers can load."""
     names = _head_names(model.encoder.config.family, model.head)
     head = {names[ours]: tensor for ours, tensor in model.head.state_dict().items()}
     save_folder(folder, {**export(model.encoder), **head}, source=source)
@@ -125,7 +125,7 @@ def _head_names(family: str, head: MaskedHead) -> dict[str, str]:
 def _head_state(
     family: str, weights: Mapping[str, Tensor], head: MaskedHead, *, where: str
 ) -> dict[str, Tensor] | None:
-    """Return the state of a checkpoint's head, or None where it has none."""
+    """Return the state of a checkpoint's head, or None if it has none."""
     found = {current_name(name): tensor for name, tensor in weights.items()}
     names, state = _head_names(family, head), head.state_dict()
     missing = [name for name in names.values() if name not in found]
@@ -137,6 +137,6 @@ def _head_state(
         if name in found and found[name].shape != state[ours].shape
     ]
     if missing or differing:
-        said = "; ".join([f"missing: {', '.join(missing)}"] * bool(missing) + differing)
-        raise EncoderError(f"{where}: expected the masked-word head of a {family} checkpoint. {said}.")
+        found_instead = "; ".join([f"missing: {', '.join(missing)}"] * bool(missing) + differing)
+        raise EncoderError(f"{where}: expected the masked-word head of a {family} checkpoint. {found_instead}.")
     return {ours: found[name].float() for ours, name in names.items()}

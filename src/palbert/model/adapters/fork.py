@@ -1,4 +1,4 @@
-"""Fork: a point from which branches run beside a layer."""
+"""Fork: a point from which branches run in parallel to a layer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 
 
 class Fork:
-    """Run branches in line with the layer."""
+    """Run branches on the stream of the layer, one after the other."""
 
     @staticmethod
     def now(device: torch.device) -> Fork:
-        """Note that a layer's input is there.
+        """Mark the point at which the input of the branches has been computed.
 
-        In a CUDA graph, branches get a stream of their own: their kernels are small, and fit beside the layer's.
-        Elsewhere, switching streams takes the host longer than it saves.
+        In a CUDA graph, branches get a stream of their own: their kernels are small and run in parallel to the
+        layer's. Elsewhere, switching streams costs the host more time than it saves.
         """
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return _OwnStream(device)
@@ -29,20 +29,20 @@ class Fork:
 
         Args:
             compute: The branch.
-            shared: What it takes of the layer's, and from layer to layer: tensors, or what holds them.
+            shared: What it uses of the layer's, or from layer to layer: tensors, or objects that hold them.
         """
         return compute()
 
 
 class _OwnStream(Fork):
-    """Autograd takes each gradient on the stream of its value, so that the backward pass forks alike."""
+    """Autograd computes each gradient on the stream of its value, so the backward pass forks in the same way."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.ready = torch.cuda.current_stream(device).record_event()
 
     def run(self, compute: Callable[[], Tensor | None], shared: Sequence[Any]) -> Tensor | None:
-        """Return what a branch computes, and keep what it shares from being given away while it may still be read."""
+        """Return what a branch computes; the memory of what it shares is not reused while it may still be read."""
         main, side = torch.cuda.current_stream(self.device), _stream(self.device)
         side.wait_event(self.ready)
         with torch.cuda.stream(side):
@@ -56,7 +56,7 @@ class _OwnStream(Fork):
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """Find all tensors in something that may hold some."""
+    """Find all CUDA tensors in an object."""
     if isinstance(value, Tensor):
         if value.is_cuda:
             yield value

@@ -1,4 +1,4 @@
-"""Groups: tokens side by side, each group with weights of its own; all groups in one product."""
+"""Groups: consecutive tokens, each group with its own weights; all groups in one product."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 STEP = 8
-"""Products in half precision are quick where widths are multiples of this."""
+"""Products in half precision are fast if widths are multiples of this."""
 GROUPED = (9, 10)
-"""CUDA's major capabilities with a kernel for grouped products; elsewhere torch's own would make the host wait."""
+"""Major CUDA capabilities with a kernel for grouped products; elsewhere torch would make the host wait."""
 
 
 class Groups:
-    """Tokens side by side, each group with weights of its own.
+    """Consecutive tokens, each group with its own weights.
 
     Args:
         sizes: Tokens of each group.
@@ -28,7 +28,7 @@ class Groups:
         self.ends = ends
 
     def aligned(self, width: int) -> int:
-        """Return the width to fill a weight up to; the CPU takes any."""
+        """Return the width to pad a weight to; the CPU supports any."""
         return width if self.ends.device.type == "cpu" else width + -width % STEP
 
     def product(self, values: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
@@ -55,14 +55,14 @@ class Groups:
 
 
 def stack(groups: Sequence[Iterable[Tensor]], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
-    """Put the weights of all groups and layers side by side, in the format of products, filled up with zeros.
+    """Stack the weights of all groups and layers in the format of products, padded with zeros.
 
-    Once a pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
+    Once per pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
 
     Args:
         groups: Each group's weights, one for each layer, all of one shape.
-        shape: Taken as the shape of a weight.
-        filled: What zeros fill it up to.
+        shape: The shape that a weight is viewed as.
+        filled: The shape that it is padded to.
 
     Returns:
         (layers, groups, *filled).
@@ -76,7 +76,7 @@ def stack(groups: Sequence[Iterable[Tensor]], shape: Sequence[int], filled: Sequ
 
 
 def for_layers(stacked: Tensor, layers: int) -> Sequence[Tensor]:
-    """Return each layer's own, or the one that all share; its gradients are then added up at once, in float32."""
+    """Return each layer's own, or the one that all share; its gradients are then added up in float32."""
     return stacked.expand(layers, *stacked.shape[1:]).unbind()
 
 

@@ -1,4 +1,4 @@
-"""Houlsby adapters: a bottleneck after attention and one after the feed-forward block (arXiv:1902.00751)."""
+"""Houlsby adapters: a bottleneck after attention and one after the feed-forward network (arXiv:1902.00751)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Hashable, Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.branches import Adapter, Additions
 from palbert.model.adapters.groups import Groups, stack
 from palbert.options import check_count
 
 
 class Houlsby(Adapter):
-    """x + U · gelu(D · x) on the output of each block, before its residual; U starts at zero.
+    """x + U · gelu(D · x) on both outputs of each layer, before the residual; U starts at zero.
 
     The encoder's norms are shared by all tasks here; the paper gives each task its own.
 
@@ -31,11 +31,11 @@ class Houlsby(Adapter):
 
     @property
     def shape(self) -> Hashable:
-        """Widths and layers: adapters that have these in common are computed together."""
+        """Widths and layers."""
         return type(self), self.hidden_size, self.size, len(self.attention)
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> Houlsbys:
-        """Compute several at once."""
+        """Return the additions of several adapters."""
         return Houlsbys([adapter for adapter in adapters if isinstance(adapter, Houlsby)], groups)
 
 
@@ -48,8 +48,8 @@ class _Bottleneck(nn.Module):
         nn.init.zeros_(self.up.bias)
 
 
-class Houlsbys(Terms):
-    """The adapters of one pass, one for each group of tokens; zeros fill their widths up to an aligned one."""
+class Houlsbys(Additions):
+    """The adapters of one pass, one per group of tokens; their widths are padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[Houlsby], groups: Groups) -> None:
         hidden, size = adapters[0].hidden_size, adapters[0].size
@@ -57,16 +57,16 @@ class Houlsbys(Terms):
         self.feed_forward = _Bottlenecks([each.feed_forward for each in adapters], hidden, size, groups)
 
     def after_attention(self, layer: int, output: Tensor) -> Tensor:
-        """Return the first bottleneck's term, (tokens, hidden)."""
+        """Return the output of the first bottleneck, (tokens, hidden)."""
         return self.attention(layer, output)
 
     def after_feed_forward(self, layer: int, output: Tensor) -> Tensor:
-        """Return the second bottleneck's term, (tokens, hidden)."""
+        """Return the output of the second bottleneck, (tokens, hidden)."""
         return self.feed_forward(layer, output)
 
 
 class _Bottlenecks:
-    """Those of one place, in all layers."""
+    """The bottlenecks of one place, in all layers."""
 
     def __init__(self, blocks: Sequence[nn.ModuleList], hidden: int, size: int, groups: Groups) -> None:
         def stacked(name: str, shape: Sequence[int], filled: Sequence[int]) -> Sequence[Tensor]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.errors import PalbertError, did_you_mean
-from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.branches import Adapter, Additions
 from palbert.model.adapters.groups import Groups, stack
 from palbert.options import check_count, check_number
 
@@ -26,7 +26,7 @@ class LoRA(Adapter):
         rank: r.
         alpha: α.
         targets: Which of query, key and value are adapted.
-        dropout: Share of the inputs dropped, when training.
+        dropout: Share of the inputs dropped, in training.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class LoRA(Adapter):
 
     @property
     def shape(self) -> Hashable:
-        """Width, rank, layers, targets and dropout: LoRAs that have these in common are computed together."""
+        """Width, rank, layers, targets, scale and dropout."""
         rate = self.dropout.p if self.training else 0.0
         return type(self), self.hidden_size, self.rank, len(self.a), tuple(self.targets), self.scale, rate
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> LoRAs:
-        """Compute several LoRAs at once."""
+        """Return the additions of several adapters."""
         return LoRAs([adapter for adapter in adapters if isinstance(adapter, LoRA)], groups)
 
 
-class LoRAs(Terms):
-    """The LoRAs of one pass, one for each group of tokens; zeros fill their ranks up to an aligned one."""
+class LoRAs(Additions):
+    """The LoRAs of one pass, one per group of tokens; their ranks are padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[LoRA], groups: Groups) -> None:
         first = adapters[0]
@@ -87,7 +87,7 @@ class LoRAs(Terms):
 
 
 def _blocks(b: Tensor, targets: Sequence[bool]) -> list[Tensor]:
-    """Return query's, key's and value's rows of one B for all: zero but for what reads the projection's own A."""
+    """Return the rows of query, key and value in one B for all: each reads its own A, and is zero elsewhere."""
     _, _, adapted, _, rank = b.shape
     coming = (F.pad(own, (place * rank, (adapted - 1 - place) * rank)) for place, own in enumerate(b.unbind(2)))
     nothing = b.new_zeros(*b.shape[:2], b.shape[3], adapted * rank)

@@ -1,4 +1,4 @@
-"""Low-rank layers: PALs' plainest rival, a linear bottleneck beside each layer (arXiv:1902.02671, section 3.1)."""
+"""Low-rank layers: a linear bottleneck in parallel to each layer (arXiv:1902.02671, section 3.1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from torch import Tensor, nn
 
-from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.branches import Adapter, Additions
 from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences
 from palbert.options import check_count, check_switch
@@ -33,16 +33,16 @@ class LowRank(Adapter):
 
     @property
     def shape(self) -> Hashable:
-        """Width and layers: low-rank layers that have these in common are computed together."""
+        """Widths and layers."""
         return type(self), self.hidden_size, self.size, self.layers, len(self.down)
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> LowRanks:
-        """Compute several at once."""
+        """Return the additions of several adapters."""
         return LowRanks([adapter for adapter in adapters if isinstance(adapter, LowRank)], groups)
 
 
-class LowRanks(Terms):
-    """The low-rank layers of one pass, one for each group of tokens; zeros fill their rank up to an aligned one."""
+class LowRanks(Additions):
+    """The low-rank layers of one pass, one per group of tokens; their rank is padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[LowRank], groups: Groups) -> None:
         hidden, size, layers = adapters[0].hidden_size, adapters[0].size, adapters[0].layers

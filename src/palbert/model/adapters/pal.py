@@ -1,4 +1,4 @@
-"""PALs: projected attention layers beside the encoder's own (Stickland & Murray 2019, arXiv:1902.02671)."""
+"""PALs: projected attention layers in parallel to the encoder's own (Stickland & Murray 2019, arXiv:1902.02671)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from torch import Tensor, nn
 
 from palbert.errors import PalbertError
-from palbert.model.adapters.branches import Adapter, Terms
+from palbert.model.adapters.branches import Adapter, Additions
 from palbert.model.adapters.groups import Groups, for_layers, stack
 from palbert.model.attention import Sequences, attend
 from palbert.options import check_count, check_number, check_switch
@@ -25,7 +25,7 @@ class PAL(Adapter):
         size: Width inside the branch.
         heads: Attention heads of the branch.
         shared_projections: One V_E and one V_D for all layers.
-        dropout: Share of the branch's attention probabilities dropped, when training.
+        dropout: Share of the branch's attention probabilities dropped, in training.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class PAL(Adapter):
 
     @property
     def rate(self) -> float:
-        """The share of probabilities that is dropped now: 0 outside of training."""
+        """The share of probabilities that is dropped: 0 outside of training."""
         return self.dropout if self.training else 0.0
 
     @property
     def shape(self) -> Hashable:
-        """Width, heads, layers and dropout: PALs that have these in common are computed together."""
+        """Widths, heads, layers and dropout."""
         projections = len(self.down)
         return type(self), self.hidden_size, self.size, self.layers, projections, self.heads, self.rate
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> PALs:
-        """Compute several PALs at once."""
+        """Return the additions of several adapters."""
         return PALs([adapter for adapter in adapters if isinstance(adapter, PAL)], groups)
 
 
-class PALs(Terms):
-    """The PALs of one pass, one for each group of tokens.
+class PALs(Additions):
+    """The PALs of one pass, one per group of tokens.
 
-    Zeros fill their weights up to widths that make quick products, so that no value of a token has to be filled up.
-    They add nothing to a score, and scores keep the scale of a head's own width.
+    Weights are padded with zeros to widths that make fast products, so that no token has to be padded. The zeros add
+    nothing to a score, and scores keep the scale of a head's own width.
     """
 
     def __init__(self, pals: Sequence[PAL], groups: Groups) -> None:
@@ -80,7 +80,7 @@ class PALs(Terms):
         width = size // heads
         even_size, even_width = groups.aligned(size), groups.aligned(width)
         self.groups, self.heads, self.scale, self.dropout = groups, heads, width**-0.5, first.rate
-        # One for each layer, (groups, rows, columns).
+        # One per layer, (groups, rows, columns).
         down = stack([pal.down.parameters() for pal in pals], (size, hidden), (even_size, hidden))
         up = stack([pal.up.parameters() for pal in pals], (hidden, heads, width), (hidden, heads, even_width))
         own = stack(

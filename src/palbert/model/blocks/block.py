@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from palbert.model.adapters.branches import PLAIN, NoBranches
+from palbert.model.adapters.branches import PLAIN, Branches
 from palbert.model.attention import Sequences
 from palbert.model.attention.self_attention import SelfAttention
 from palbert.model.config import EncoderConfig
@@ -48,10 +48,10 @@ class Block(nn.Module, ABC):
         self.dropout = Dropout(config.dropout)
 
     @abstractmethod
-    def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
+    def forward(self, hidden: Tensor, sequences: Sequences, branches: Branches = PLAIN) -> Tensor:
         """Return the block's output, (tokens, hidden)."""
 
-    def attend(self, values: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
+    def attend(self, values: Tensor, sequences: Sequences, branches: Branches = PLAIN) -> Tensor:
         """Return the output of attention over normed or raw inputs, (tokens, hidden)."""
         projected = branches.query_key_value(self.query_key_value(values), values)  # (tokens, 3 × hidden)
         output: Tensor = self.attention_output(self.self_attention(projected, sequences))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from palbert.model.adapters.branches import PLAIN, NoBranches
+from palbert.model.adapters.branches import PLAIN, Branches
 from palbert.model.attention import Sequences
 from palbert.model.blocks.block import Block
 
@@ -17,9 +17,10 @@ class PreNormBlock(Block):
 
     has_final_norm = True
 
-    def forward(self, hidden: Tensor, sequences: Sequences, branches: NoBranches = PLAIN) -> Tensor:
+    def forward(self, hidden: Tensor, sequences: Sequences, branches: Branches = PLAIN) -> Tensor:
         """Return the block's output, (tokens, hidden)."""
         normed: Tensor = self.attention_norm(hidden)
+        branches = branches.ready()
         middle = hidden + branches.after_attention(self.dropout(self.attend(normed, sequences, branches)))
         fed = branches.after_feed_forward(self.dropout(self.feed(self.norm(middle))))
         return branches.beside(middle, normed) + fed

@@ -1,4 +1,4 @@
-"""Triton kernels for CUDA; imported only where Triton is there and a tensor is on a GPU."""
+"""Triton kernels for CUDA; imported only if Triton is installed and a tensor is on a GPU."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from importlib.util import find_spec
 
 @lru_cache
 def has_triton() -> bool:
-    """Say whether Triton is installed; it comes with torch for CUDA."""
+    """Whether Triton is installed; it comes with torch for CUDA."""
     return find_spec("triton") is not None

@@ -1,7 +1,7 @@
 """Attention over packed sequences, with a bias by distance and dropout, without padding in memory.
 
-A program has one head of one sequence and a block of its tokens; softmax is computed block by block
-(arXiv:2205.14135). Nothing is added in an order that could change: the same run gives the same bits.
+A program handles one head of one sequence and a block of its tokens; softmax is computed block by block
+(arXiv:2205.14135). All sums have a fixed order: the same run gives the same bits.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from palbert.model.kernels.tiles import (
 SMALL, LARGE = 32, 64
 """Tokens of a block."""
 SHORT = 48
-"""Sequences of up to so many tokens, on average, are cut into small blocks: large ones would be half empty."""
+"""Average length up to which sequences are cut into small blocks: large ones would be half empty."""
 FEW = 1024
-"""With fewer programs than this the device has room, and large blocks end sooner."""
+"""With fewer programs than this the device is not full, and large blocks finish sooner."""
 
 
 @triton.jit(do_not_specialize=["place", "longest"])
@@ -80,7 +80,7 @@ def _backward_whole(
     THRESHOLD: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
     BIASED: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    """Take the gradients of sequences that fit into one block each."""
+    """Compute the gradients of sequences that fit into one block each."""
     sequence, head = tl.program_id(0), tl.program_id(1)
     start = tl.load(starts + sequence)
     length = tl.load(starts + sequence + 1) - start
@@ -115,7 +115,7 @@ def _backward_blocks(
     THRESHOLD: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
     BIASED: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    """Take the gradients of one block of a sequence: as keys, from all queries, then as queries, from all keys."""
+    """Compute the gradients of one block of a sequence: as keys, from all queries, then as queries, from all keys."""
     sequence, head, block = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     start = tl.load(starts + sequence)
     length = tl.load(starts + sequence + 1) - start
@@ -177,20 +177,20 @@ class Plan(NamedTuple):
     blocks: int
     """Blocks of the longest sequence."""
     columns: int
-    """Width of a head, as a power of two; tensor cores take 16 at least."""
+    """Width of a head, rounded up to a power of two; tensor cores need at least 16."""
 
     @classmethod
     def of(cls, inputs: Tensor, sequences: int, longest: int) -> Plan:
         """Choose the blocks."""
         tokens, _, heads, width = inputs.shape
         are_short = tokens <= SHORT * sequences and sequences * heads >= FEW
-        # The sums for the bias take as much memory as there are blocks times distances, so these are not many.
+        # The sums for the bias take memory in proportion to blocks times distances, so there are few blocks.
         block = SMALL if longest <= SMALL or (are_short and longest <= 2 * LARGE) else LARGE
         return cls(longest, block, triton.cdiv(longest, block), max(16, int(triton.next_power_of_2(width))))
 
     @property
     def options(self) -> dict[str, int]:
-        """What the compiler is told: more warps for more values; reading ahead does not pay for so few blocks."""
+        """Compiler options: more warps for more values; prefetching does not pay off with so few blocks."""
         warps = 8 if self.columns > 64 else 2 if self.block * self.columns <= 32 * 32 else 4
         return {"num_warps": warps, "num_stages": 1}
 
@@ -213,8 +213,8 @@ def attend(
         longest: Length of the longest sequence, or more.
         bias: Added to scores by distance from query to key, from 1 - longest to longest - 1, (heads, distances).
         probability: Share of the attention probabilities set to zero.
-        seed: Where their choice comes from; without one nothing is dropped.
-        scale: Multiplied onto scores; one over the square root of the width unless given.
+        seed: Seeds their choice; without one nothing is dropped.
+        scale: Factor on the scores; width ** -0.5 unless given.
 
     Returns:
         (tokens, heads, width).
@@ -224,7 +224,7 @@ def attend(
 
 
 class _Attention(torch.autograd.Function):
-    """Leave the inputs and the output to backward, with the logarithm of each query's sum."""
+    """Save inputs and output for the backward pass, with the logarithm of each query's sum."""
 
     @staticmethod
     def forward(
@@ -242,7 +242,7 @@ class _Attention(torch.autograd.Function):
         plan = Plan.of(inputs, len(starts) - 1, longest)
         output = inputs.new_empty((tokens, heads, width))
         logsums = inputs.new_empty((tokens, heads), dtype=torch.float32)
-        # Without a bias or dropout nothing is read through their pointers; some pointer must be there.
+        # Without a bias or dropout nothing is read through their pointers, but there must be some.
         scores = logsums if bias is None else bias.contiguous()
         numbers, place = (logsums, 0) if seed is None else seed
         scale = width**-0.5 if scale is None else scale
@@ -264,7 +264,7 @@ class _Attention(torch.autograd.Function):
         biased, _ = ctx.choices
         sequences = len(starts) - 1
         sums = (sequences * plan.blocks, heads, 2 * plan.blocks * plan.block) if biased else (0,)
-        # Where there are several blocks, each program reaches only some of the distances.
+        # With several blocks, each program reaches only some of the distances.
         to_distances = (torch.empty if plan.blocks == 1 else torch.zeros)(sums, device=inputs.device)
         kernel = _backward_whole if plan.blocks == 1 else _backward_blocks
         kernel[(sequences, heads, plan.blocks)](

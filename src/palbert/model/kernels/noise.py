@@ -6,14 +6,14 @@ import triton
 import triton.language as tl
 
 ROUNDS = tl.constexpr(7)
-"""Rounds from which on Philox4x32 passes all tests of randomness (Salmon et al. 2011, "Parallel random numbers")."""
+"""The fewest rounds of Philox4x32 that pass all tests of randomness (Salmon et al. 2011, "Parallel random numbers")."""
 
 
 @triton.jit
 def is_kept(seed, firsts, THRESHOLD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Say which values of a (ROWS, COLUMNS) block are kept; a row draws COLUMNS / 4 times, from its first number on.
+    """Return which values of a (ROWS, COLUMNS) block are kept; a row draws COLUMNS / 4 times, from its first counter.
 
-    One draw has four numbers, for four columns side by side.
+    One draw gives four numbers, for four consecutive columns.
     """
     places = firsts[:, None] + tl.arange(0, COLUMNS // 4)[None, :]
     a, b, c, d = tl.randint4x(seed, places, ROUNDS)

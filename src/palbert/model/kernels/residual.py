@@ -15,9 +15,9 @@ from palbert.model.kernels.noise import is_kept, threshold
 from palbert.model.split import shares
 
 ROWS = 4
-"""Rows that a program works on at once, one for each of its warps."""
+"""Rows that a program works on at once, one per warp."""
 PROGRAMS = 512
-"""Programs of the backward kernel, at most; each leaves one row of partial sums for the norm's parameters."""
+"""Maximum number of programs of the backward kernel; each writes one row of partial sums for the norm's parameters."""
 
 
 @triton.jit(do_not_specialize=["place", "tokens"])
@@ -102,7 +102,7 @@ def add_and_norm(
     seed: Seed | None = None,
 ) -> Tensor:
     """Return the norm of the sum, (tokens, hidden), in the update's format; without a seed nothing is dropped."""
-    # Whether a gradient is wanted is asked here, because inside of a Function it never is.
+    # Asked here, because gradients are always disabled inside of a Function.
     inputs = (residual, update, weight, bias)
     saves = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
     output: Tensor = _AddAndNorm.apply(*inputs, epsilon, probability, seed, saves, shares())  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ def add_and_norm(
 
 
 class _AddAndNorm(torch.autograd.Function):
-    """Leave the rounded sum to backward, with its mean and its inverse deviation."""
+    """Save the rounded sum for the backward pass, with its mean and its inverse deviation."""
 
     @staticmethod
     def forward(
@@ -132,7 +132,7 @@ class _AddAndNorm(torch.autograd.Function):
         total = update.new_empty((kept, size), dtype=torch.promote_types(residual.dtype, update.dtype))
         means = update.new_empty(kept, dtype=torch.float32)
         inverses = torch.empty_like(means)
-        # Without dropout nothing is read through the seeds' pointer; some pointer must be there.
+        # Without dropout nothing is read through the seeds' pointer, but there must be one.
         numbers, place = (means, 0) if seed is None else seed
         ctx.noise = (place, 1 / (1 - probability), threshold(probability))
         place, factor, limit = ctx.noise
@@ -155,7 +155,7 @@ class _AddAndNorm(torch.autograd.Function):
         residual_format, update_format, weight_format, bias_format = ctx.formats
         tokens, size = total.shape
         to_residual = torch.empty_like(total, dtype=residual_format)
-        apart = ctx.drops or residual_format != update_format  # else both have one gradient
+        apart = ctx.drops or residual_format != update_format  # else both have the same gradient
         to_update = torch.empty_like(total, dtype=update_format) if apart else to_residual
         spans = [slice(0, tokens)] if ctx.shares is None else [span for _, span in ctx.shares.spans]
         programs = min(PROGRAMS, triton.cdiv(max(span.stop - span.start for span in spans), ROWS))
@@ -177,5 +177,5 @@ class _AddAndNorm(torch.autograd.Function):
 
 
 def _columns(size: int) -> int:
-    """Return the width of a block that holds a row: Triton's blocks are powers of two."""
+    """Return the width of a block that holds a row: blocks in Triton are powers of two."""
     return max(16, int(triton.next_power_of_2(size)))

@@ -11,7 +11,7 @@ COLUMNS = 4096
 """Columns of every row that a program works on."""
 
 
-@triton.jit  # where strides and ends are multiples of 16, as most are, it reads four numbers at once
+@triton.jit  # four numbers are read at once if strides and ends are multiples of 16, as most are
 def _inner_products(block, partial, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     places = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = places < columns
@@ -27,7 +27,7 @@ def _inner_products(block, partial, columns, stride, ROWS: tl.constexpr, COLUMNS
         block += stride
 
 
-@triton.jit  # where strides and ends are multiples of 16, as most are, it reads four numbers at once
+@triton.jit  # four numbers are read at once if strides and ends are multiples of 16, as most are
 def _add_up(block, weights, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     places = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = places < columns

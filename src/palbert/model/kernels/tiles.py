@@ -1,4 +1,4 @@
-"""What the attention kernels do with one block of queries and one of keys."""
+"""Steps of the attention kernels with one block of queries and one block of keys."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import triton.language as tl
 from palbert.model.kernels.noise import is_kept
 
 QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-"""Where the three lie in a token."""
+"""Order of the three in a token."""
 DRAWS = tl.constexpr(2**14)
-"""Draws that belong to one query, each for four keys; a sequence has fewer than four times as many keys."""
+"""Draws reserved for one query, each for four keys; a sequence has at most four times as many keys."""
 
 
 @triton.jit
@@ -25,7 +25,7 @@ def load_rows(values, start, tokens, length, first, STRIDE: tl.constexpr, WIDTH:
 def store_rows(
     target, values, start, tokens, length, first, STRIDE: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Store what `load_rows` would load."""
+    """Store rows where `load_rows` would load them."""
     columns = tl.arange(0, COLUMNS)
     places = (start + tokens)[:, None] * STRIDE + first + columns[None, :]
     inside = (tokens < length)[:, None] & (columns < WIDTH)[None, :]
@@ -45,7 +45,7 @@ def score_block(query, key, bias, head, queries, keys, length, longest, scale, B
 
 @triton.jit
 def seed_of(seeds, place, number, DROPS: tl.constexpr):
-    """Return the seed of one head of one sequence; any number will do where nothing is dropped."""
+    """Return the seed of one head of one sequence; any number, if nothing is dropped."""
     seed = number.to(tl.int64)
     if DROPS:
         seed += tl.load(seeds + place)
@@ -54,7 +54,7 @@ def seed_of(seeds, place, number, DROPS: tl.constexpr):
 
 @triton.jit
 def draw_noise(seed, queries, first_key, factor, THRESHOLD: tl.constexpr, BLOCK: tl.constexpr):
-    """Draw zeros and the factor for a block of weights; always the same ones for the same query and key."""
+    """Draw zeros and the factor for a block of weights; always the same for the same query and key."""
     kept = is_kept(seed, queries * DRAWS + first_key // 4, THRESHOLD, BLOCK, BLOCK)
     return tl.where(kept, factor, 0.0)
 
@@ -80,7 +80,7 @@ def differentiate_block(
 
 @triton.jit
 def sum_diagonals(values, BLOCK: tl.constexpr):
-    """Sum a block along its diagonals, from the lower left corner on: the first BLOCK sums, and the others."""
+    """Sum a block along its diagonals from the lower left corner: the first BLOCK sums, and the others."""
     row = tl.arange(0, BLOCK)[:, None]
     column = tl.arange(0, BLOCK)[None, :]
     place = column + row - (BLOCK - 1)  # in the row, of the value on diagonal `column`
@@ -95,7 +95,7 @@ def load_queries(
     inputs, output, gradient, logsums, start, queries, length, head,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Load what backward needs to know of some queries."""
+    """Load what the backward pass needs of some queries."""
     STRIDE: tl.constexpr = HEADS * WIDTH
     first = head * WIDTH
     query = load_rows(inputs, start, queries, length, first + QUERY * STRIDE, 3 * STRIDE, WIDTH, COLUMNS)

@@ -1,4 +1,4 @@
-"""Adapters: no change at the start, each task's own slice, and each paper's formula."""
+"""Branches: adapters change nothing at the start, and each works on the tokens of its own task only."""
 
 from __future__ import annotations
 
@@ -7,32 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
-from palbert.errors import PalbertError
-from palbert.model.adapters import PAL, Adapter, Branches, Houlsby, LoRA, LowRank, groups, pal
+from palbert.model.adapters import Adapter, AdapterBranches, groups, pal
 from palbert.model.adapters.groups import GROUPED, STEP, Groups
 from palbert.model.attention import attend
-from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.registry import ADAPTERS
 
 SIZE, LAYERS = 24, 2
-CONFIG = EncoderConfig(
-    family="bert",
-    vocabulary_size=50,
-    hidden_size=SIZE,
-    embedding_size=SIZE,
-    layers=LAYERS,
-    heads=3,
-    intermediate_size=40,
-    max_length=40,
-    dropout=0.0,
-    attention_dropout=0.0,
-    initializer_range=0.2,
-)
 OPTIONS: dict[str, dict[str, Any]] = {"pal": {"size": 10, "heads": 2, "dropout": 0.0}, "lora": {"rank": 3}}
 
 
@@ -77,28 +61,18 @@ def alone(batch: PackedBatch, task: str) -> PackedBatch:
     )
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(3)
-
-
-@pytest.fixture
-def encoder() -> Encoder:
-    return Encoder(CONFIG)
-
-
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_a_new_adapter_equals_the_plain_encoder_exactly(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "b": [3]})
     adapters = {"a": new(name), "b": new(name)}
-    assert torch.equal(encoder(batch, branches=Branches(adapters, batch)), encoder(batch))
+    assert torch.equal(encoder(batch, branches=AdapterBranches(adapters, batch)), encoder(batch))
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_a_new_adapter_learns_from_the_first_step(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9]})
     adapter = new(name)
-    encoder(batch, branches=Branches({"a": adapter}, batch))[:, 0].sum().backward()
+    encoder(batch, branches=AdapterBranches({"a": adapter}, batch))[:, 0].sum().backward()
     assert any(bool(p.grad.abs().sum() > 0) for p in adapter.parameters() if p.grad is not None)
 
 
@@ -106,10 +80,10 @@ def test_a_new_adapter_learns_from_the_first_step(name: str, encoder: Encoder) -
 def test_tasks_in_one_batch_are_as_each_task_alone(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "plain": [4, 1], "b": [3, 7, 7]})
     adapters = {"a": filled(new(name)), "b": filled(new(name))}
-    together = encoder(batch, branches=Branches(adapters, batch))
+    together = encoder(batch, branches=AdapterBranches(adapters, batch))
     for task, part in batch.parts.items():
         single = alone(batch, task)
-        expected = encoder(single, branches=Branches(adapters, single))
+        expected = encoder(single, branches=AdapterBranches(adapters, single))
         torch.testing.assert_close(together[part.tokens], expected, rtol=1e-5, atol=1e-5)
     plain = encoder(alone(batch, "plain"))
     torch.testing.assert_close(together[batch.parts["plain"].tokens], plain, rtol=1e-5, atol=1e-5)
@@ -122,7 +96,7 @@ def outcome(encoder: Encoder, adapters: dict[str, Adapter], batches: list[Packed
     modules.zero_grad()
     found = {}
     for batch in batches:
-        hidden = encoder(batch, branches=Branches(adapters, batch))
+        hidden = encoder(batch, branches=AdapterBranches(adapters, batch))
         for task, part in batch.parts.items():
             found[task] = hidden[part.tokens]
             noise = torch.Generator().manual_seed(ord(task[0]))
@@ -164,8 +138,10 @@ def test_sequences_that_fill_a_part_up_leave_the_others_alone(name: str, encoder
     part = batch.parts["a"]
     parts = {**batch.parts, "a": replace(part, sequences=slice(0, 1), filling=1)}  # the second one only fills
     adapters = {task: filled(new(name)) for task in "abc"}
-    expected = encoder(batch, branches=Branches(adapters, batch))
-    torch.testing.assert_close(encoder(batch, branches=Branches(adapters, replace(batch, parts=parts))), expected)
+    expected = encoder(batch, branches=AdapterBranches(adapters, batch))
+    torch.testing.assert_close(
+        encoder(batch, branches=AdapterBranches(adapters, replace(batch, parts=parts))), expected
+    )
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
@@ -183,14 +159,14 @@ def test_the_pals_of_a_batch_attend_once_a_layer(encoder: Encoder, monkeypatch: 
     calls = []
     monkeypatch.setattr(pal, "attend", lambda *values, **options: calls.append(1) or attend(*values, **options))
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
-    encoder(batch, branches=Branches({task: new("pal") for task in "abc"}, batch))
+    encoder(batch, branches=AdapterBranches({task: new("pal") for task in "abc"}, batch))
     assert len(calls) == LAYERS
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_dropout_waits_for_the_sum_unless_an_adapter_reads_a_blocks_output(name: str) -> None:
     batch = pack({"a": [5]})
-    assert Branches({"a": new(name)}, batch).adds == (name == "houlsby")
+    assert AdapterBranches({"a": new(name)}, batch).adapts_outputs == (name == "houlsby")
 
 
 @pytest.mark.parametrize("with_adapter", ["bc", "abc"])
@@ -218,119 +194,5 @@ def test_grouped_products_in_half_precision_are_those_of_the_slices(
     for kinds in (GROUPED, ()):
         monkeypatch.setattr(groups, "GROUPED", kinds)
         with torch.autocast("cuda", torch.bfloat16):
-            found.append(encoder.cuda()(batch, branches=Branches(adapters, batch)).float())
+            found.append(encoder.cuda()(batch, branches=AdapterBranches(adapters, batch)).float())
     torch.testing.assert_close(*found, rtol=0.05, atol=0.05)
-
-
-def plain_layer(layer: Any, hidden: Tensor, *, attention: Tensor | None = None, fed: Any = None) -> Tensor:
-    """Compute a layer without its last norm for one sequence, with terms put in by hand."""
-    fused = layer.query_key_value(hidden) + (0 if attention is None else attention)
-    query, key, value = fused.view(len(hidden), 3, layer.self_attention.heads, -1).permute(
-        1, 2, 0, 3
-    )  # (heads, tokens, width)
-    weights = (query @ key.transpose(1, 2) / query.shape[-1] ** 0.5).softmax(-1)
-    mixed = layer.attention_output((weights @ value).transpose(0, 1).flatten(1))
-    first, second = fed or (lambda x: x, lambda x: x)
-    middle = layer.attention_norm(hidden + first(mixed))
-    return middle + second(layer.output(F.gelu(layer.intermediate(middle))))  # type: ignore[no-any-return]
-
-
-def run_by_hand(encoder: Encoder, batch: PackedBatch, step: Any) -> Tensor:
-    hidden = encoder.embeddings(encoder.word_embeddings(batch.ids), batch.positions, batch.types)
-    for number, layer in enumerate(encoder.layers):
-        hidden = layer.norm(step(number, layer, hidden))
-    return hidden
-
-
-def check(encoder: Encoder, adapter: Adapter, step: Any) -> None:
-    batch = pack({"a": [7]})
-    expected = run_by_hand(encoder, batch, step)
-    torch.testing.assert_close(encoder(batch, branches=Branches({"a": adapter}, batch)), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_pal_is_attention_between_two_projections(shared: bool, encoder: Encoder) -> None:
-    adapter = filled(new("pal", shared_projections=shared))
-    assert isinstance(adapter, PAL)
-
-    def step(number: int, layer: Any, hidden: Tensor) -> Tensor:
-        down, up = (each[0 if shared else number] for each in (adapter.down, adapter.up))
-        query, key, value = adapter.query_key_values[number](down(hidden)).view(7, 3, 2, 5).permute(1, 2, 0, 3)
-        weights = (query @ key.transpose(1, 2) / 5**0.5).softmax(-1)
-        return plain_layer(layer, hidden) + up((weights @ value).transpose(0, 1).flatten(1))
-
-    check(encoder, adapter, step)
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_low_rank_layer_is_two_projections(shared: bool, encoder: Encoder) -> None:
-    adapter = filled(new("low-rank", shared_projections=shared, size=4))
-    assert isinstance(adapter, LowRank)
-
-    def step(number: int, layer: Any, hidden: Tensor) -> Tensor:
-        place = 0 if shared else number
-        return plain_layer(layer, hidden) + adapter.up[place](adapter.down[place](hidden))
-
-    check(encoder, adapter, step)
-
-
-def test_houlsby_adapters_stand_before_the_residuals(encoder: Encoder) -> None:
-    adapter = filled(new("houlsby", size=4))
-    assert isinstance(adapter, Houlsby)
-
-    def step(number: int, layer: Any, hidden: Tensor) -> Tensor:
-        fed = tuple(
-            lambda x, each=each[number]: x + each.up(F.gelu(each.down(x)))
-            for each in (adapter.attention, adapter.feed_forward)
-        )
-        return plain_layer(layer, hidden, fed=fed)
-
-    check(encoder, adapter, step)
-
-
-@pytest.mark.parametrize("targets", [("query", "value"), ("key",), ("query", "key", "value")])
-def test_lora_is_a_low_rank_update_of_the_weights(targets: tuple[str, ...], encoder: Encoder) -> None:
-    adapter = filled(new("lora", targets=targets, alpha=6.0))
-    assert isinstance(adapter, LoRA)
-    batch = pack({"a": [7, 2]})
-    adapted = encoder(batch, branches=Branches({"a": adapter}, batch))
-    with torch.no_grad():
-        for number, layer in enumerate(encoder.layers):
-            rows = iter(6.0 / 3 * adapter.b[number] @ adapter.a[number])
-            for place, name in enumerate(("query", "key", "value")):
-                if name in targets:
-                    layer.query_key_value.weight[place * SIZE : (place + 1) * SIZE] += next(rows)  # type: ignore[union-attr, index]
-    torch.testing.assert_close(adapted, encoder(batch), rtol=1e-5, atol=1e-5)
-
-
-def test_eight_pals_make_bert_base_1_13_times_as_large() -> None:
-    pal = sum(parameter.numel() for parameter in PAL(768, layers=12, size=204, heads=12).parameters())
-    bert_base = 109_482_240
-    assert pal == 2 * 768 * 204 + 12 * 3 * 204 * 204
-    assert round((bert_base + 8 * pal) / bert_base, 2) == 1.13
-
-
-def test_heads_that_do_not_divide_the_size_are_refused() -> None:
-    with pytest.raises(PalbertError, match=r"5 heads cannot share a PAL of size 12"):
-        PAL(SIZE, layers=1, size=12, heads=5)
-
-
-def test_an_unknown_projection_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(PalbertError, match=r"'querry'.*Did you mean 'query'"):
-        LoRA(SIZE, layers=1, targets=["querry"])
-
-
-def test_lora_without_targets_is_refused() -> None:
-    with pytest.raises(PalbertError, match="at least one of query, key and value"):
-        LoRA(SIZE, layers=1, targets=[])
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("targets", [("query", "value"), ("query", "key", "value")])
-def test_lora_leaves_the_projection_in_autocasts_format(targets: tuple[str, ...]) -> None:
-    # In float32, attention would have to do without flash attention.
-    adapter, hidden = LoRA(SIZE, layers=1, targets=targets).cuda(), torch.randn(5, SIZE, device="cuda")
-    batch = pack({"a": [5]}).to("cuda")
-    with torch.autocast("cuda", torch.bfloat16):
-        total = torch.zeros(5, 3 * SIZE, device="cuda", dtype=torch.bfloat16)
-        assert Branches({"a": adapter}, batch).query_key_value(total, hidden).dtype == torch.bfloat16
