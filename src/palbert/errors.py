@@ -23,7 +23,7 @@ class PalbertError(ValueError):
 
 
 class RecipeError(PalbertError):
-    """A recipe that cannot be run; the message lists every problem, one a line."""
+    """A recipe that cannot be run; the message lists every problem, one per line."""
 
 
 class DataError(PalbertError):

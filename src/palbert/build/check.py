@@ -1,16 +1,18 @@
-"""What is refused before anything is loaded."""
+"""Checks of a recipe before anything is loaded."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 
 from palbert.build.gradients import make_gradients
 from palbert.build.model import CHECKED_SIZE, check_head, check_pooling, check_tasks
 from palbert.build.named import check, make
+from palbert.build.problems import Problems
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
 from palbert.errors import PalbertError, RecipeError
@@ -19,59 +21,90 @@ from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
 from palbert.registry import ADAPTERS, RELATIONS, SCHEDULES
 from palbert.runtime.distributed import Ranks
+from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
 
 
 def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
-    """Refuse metrics, losses, heads and options that do not exist, before anything is loaded."""
-    check_tasks(recipe.tasks, recipe.adapters, "adapters")
-    check_tasks(recipe.tasks, recipe.relation, "relation")
-    if recipe.adapters:
-        check(ADAPTERS, recipe.adapters, "adapters", CHECKED_SIZE, layers=1)
-    if recipe.relation:
-        check(RELATIONS, recipe.relation, "relation", CHECKED_SIZE)
-        inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
-        if len(inputs) > 1:
-            raise RecipeError(
-                "relation.tasks: these tasks give vectors of different kinds (single, joint or siamese).",
-                hint="Share the layer among tasks with one kind of input.",
-            )
+    """Refuse parts and options that do not exist or do not fit, before anything is loaded.
+
+    All problems are reported together, one per line.
+    """
+    problems = Problems()
+    _check_shared_parts(recipe, problems)
     for task in recipe.tasks.values():
-        for metric in task.metrics:
+        _check_task(task, problems)
+    with problems.collect():
+        check_teachers(recipe)
+    for number, stage in enumerate(recipe.stages):
+        _check_stage(stage, problems, place=f"phases.{number}." if recipe.phases else "", ranks=ranks)
+    problems.report()
+    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
+
+
+def _check_shared_parts(recipe: Recipe, problems: Problems) -> None:
+    """Check adapters and relational layer."""
+    for section, place in ((recipe.adapters, "adapters"), (recipe.relation, "relation")):
+        with problems.collect():
+            check_tasks(recipe.tasks, section, place)
+    if recipe.adapters:
+        with problems.collect():
+            check(ADAPTERS, recipe.adapters, "adapters", CHECKED_SIZE, layers=1)
+    if recipe.relation:
+        with problems.collect():
+            check(RELATIONS, recipe.relation, "relation", CHECKED_SIZE)
+        with problems.collect():
+            inputs = {(task.kind, task.siamese) for name, task in recipe.tasks.items() if name in recipe.relation.tasks}
+            if len(inputs) > 1:
+                raise RecipeError(
+                    "relation.tasks: these tasks give vectors of different kinds (single, joint or siamese).",
+                    hint="Share the layer among tasks with one kind of input.",
+                )
+
+
+def _check_task(task: Task, problems: Problems) -> None:
+    """Check metrics, head and pooling of a task."""
+    for metric in task.metrics:
+        with problems.collect(f"tasks.{task.name}.metrics: "):
             try:
                 find_metric(metric, target=task.target)
             except PalbertError as error:
-                raise RecipeError(f"tasks.{task.name}.metrics: {error.message}", hint=error.hint) from None
+                raise RecipeError(error.message, hint=error.hint) from None
+    with problems.collect():
         check_head(task)
+    with problems.collect():
         check_pooling(task)
-    formula_text({name: task.metric for name, task in recipe.tasks.items()}, recipe.overall)
-    check_teachers(recipe)
-    for number, stage in enumerate(recipe.stages):
-        try:
-            _check_stage(stage, ranks)
-        except RecipeError as error:
-            place = f"phases.{number}." if recipe.phases else ""
-            raise RecipeError(place + error.message, hint=error.hint) from None
 
 
-def _check_stage(recipe: Recipe, ranks: Ranks | None) -> None:
+def _check_stage(recipe: Recipe, problems: Problems, *, place: str, ranks: Ranks | None) -> None:
+    """Check what each phase may have of its own; `place` is that of the phase."""
+    report = partial(problems.collect, place)
     sampler = recipe.training.sampler
-    if recipe.factors and not takes_factors(sampler):
-        names = ", ".join(recipe.factors)
-        log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
+    with report():
+        if recipe.factors and not takes_factors(sampler):
+            names = ", ".join(recipe.factors)
+            log.warning("The factors of %s have no effect: sampler '%s' draws nothing.", names, sampler.name)
+        make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
     _warn_of_clip(recipe)
-    make_sampler(recipe, rows=dict.fromkeys(recipe.sets, 1))
-    make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
+    with report():
+        make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule")
     if recipe.pretraining:
-        make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
-    _check_triplets(recipe, make_objectives(recipe).terms)
-    make_gradients(recipe, ranks=ranks)
-    make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
+        with problems.collect():
+            make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
+    with report():
+        terms = make_objectives(recipe, report=report).terms
+        for problem in _triplet_problems(recipe, terms) if len(terms) == len(recipe.objectives) else ():
+            with report():
+                raise problem
+    with report():
+        make_gradients(recipe, ranks=ranks)
+    with report():
+        make_average(recipe, torch.nn.Identity())  # type: ignore[arg-type]
 
 
 def _warn_of_clip(recipe: Recipe) -> None:
-    """Say where a weight has no effect: gradients of one task that are all cut to one length have lost it."""
+    """Warn where a weight has no effect: clipping gradients of a single task to one length removes it."""
     training = recipe.training
     weighed = [f"tasks.{name}.weight" for name, task in recipe.tasks.items() if task.weight not in (0, 1)]
     weighed += ["training.balance"] if training.balance.name != "fixed" else []
@@ -84,11 +117,11 @@ def _warn_of_clip(recipe: Recipe) -> None:
         )  # fmt: skip
 
 
-def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
-    """Refuse triplets that no term takes, a term without triplets, and triplets that nothing can learn from."""
+def _triplet_problems(recipe: Recipe, terms: Sequence[Term]) -> Iterator[RecipeError]:
+    """Yield triplets that no term takes, terms without triplets, and triplets that nothing can learn from."""
     for number, (section, term) in enumerate(zip(recipe.objectives, terms, strict=True)):
         if term.triplets and term.weight > 0 and not term.goals:
-            raise RecipeError(
+            yield RecipeError(
                 f"objectives.{number}: {section.name} contrasts triplets, and its tasks have none.",
                 hint='Give a task an extra set with form = "triplets", and name it in the objective\'s tasks.',
             )
@@ -97,13 +130,13 @@ def _check_triplets(recipe: Recipe, terms: Sequence[Term]) -> None:
     with_adapter = (recipe.adapters.tasks or tuple(recipe.tasks)) if recipe.adapters and "adapters" in trained else ()
     for spec in (spec for spec in recipe.sets.values() if spec.triplets):
         if spec.name not in taken:
-            raise RecipeError(
+            yield RecipeError(
                 f"{spec.place}: no objective takes these triplets.",
                 hint=f'Put {{name = "supervised-simcse", tasks = ["{spec.task.name}"]}} among the objectives, '
                 "with a weight above 0, or leave the set out.",
             )
         if spec.task.name not in with_adapter and (recipe.encoder.frozen or "encoder" not in trained):
-            raise RecipeError(
+            yield RecipeError(
                 f"{spec.place}: triplets train the encoder, and it is frozen.",
                 hint="Train the encoder, give the task adapters, or leave the set out.",
             )

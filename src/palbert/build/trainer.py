@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -77,10 +78,18 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
     return sampler.model_copy(update={"factors": {**factors, **own}})
 
 
-def make_objectives(recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]] | None = None) -> Objectives:
-    """Make the supervised losses, the terms beside them, and the balance between the tasks.
+def make_objectives(
+    recipe: Recipe,
+    train: Mapping[str, TrainingSet[Dataset]] | None = None,
+    *,
+    report: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Objectives:
+    """Make the supervised losses, the terms added to them, and the balance between the tasks.
 
-    Without the training sets, whose shares a prior is compared with, the losses are those of no prior.
+    Args:
+        recipe: The recipe, or one stage of it.
+        train: The training sets, whose class shares a prior is compared with; without them, priors are ignored.
+        report: The context in which each term is made; it may keep the error of one that cannot be made.
     """
     sets = recipe.sets
     losses = {
@@ -93,16 +102,9 @@ def make_objectives(recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]] | 
             losses[name] = adjusted(losses[name], labels, task.prior, outputs=task.outputs, name=name)
     goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
     terms: list[Term] = []
-    for number, section in enumerate(recipe.objectives):
-        place = f"objectives.{number}"
-        check_tasks(recipe.tasks, section, place)
-        triplets = OBJECTIVES.find(section.name, place).triplets
-        chosen = {
-            name: goals[name]
-            for name, spec in sets.items()
-            if spec.task.name in (section.tasks or recipe.tasks) and spec.triplets == triplets
-        }
-        terms.append(make(OBJECTIVES, section, place, chosen))
+    for number in range(len(recipe.objectives)):
+        with report():
+            terms.append(_make_term(recipe, number, goals))
     taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
     if len(set(taught)) < len(taught):
         raise RecipeError(
@@ -110,6 +112,20 @@ def make_objectives(recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]] | 
         )
     balance: Balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
     return Objectives(Supervised(losses), terms, balance=balance)
+
+
+def _make_term(recipe: Recipe, number: int, goals: Mapping[str, Goal]) -> Term:
+    """Make one of the recipe's objectives, for the sets that it takes."""
+    section, place = recipe.objectives[number], f"objectives.{number}"
+    check_tasks(recipe.tasks, section, place)
+    triplets = OBJECTIVES.find(section.name, place).triplets
+    chosen = {
+        name: goals[name]
+        for name, spec in recipe.sets.items()
+        if spec.task.name in (section.tasks or recipe.tasks) and spec.triplets == triplets
+    }
+    term: Term = make(OBJECTIVES, section, place, chosen)
+    return term
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> Average:

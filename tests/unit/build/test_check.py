@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from palbert.build import check_names
-from palbert.errors import RecipeError
+from palbert.errors import MissingExtraError, RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.registry import (
     ADAPTERS,
@@ -181,3 +183,84 @@ def test_factors_that_are_no_table_are_refused_beside_those_of_extra_sets(tiny_r
     tiny_recipe["training"]["sampler"] = {"name": "annealed", "factors": 0.1}
     with pytest.raises(RecipeError, match=r"training\.sampler: factors: expected a number for each set"):
         check_names(make_recipe(tiny_recipe))
+
+
+def test_all_wrong_parts_of_a_recipe_are_reported_at_once(tiny_recipe: dict[str, Any]) -> None:
+    tiny_recipe["adapters"] = {"name": "pal", "size": 0}
+    tiny_recipe["relation"] = {"name": "mlp", "tasks": ["quora", "sst"], "expansion": 0}
+    tiny_recipe["objectives"] = [{"name": "rdrop", "weight": -1}, {"name": "smart", "steps": 0, "tasks": ["sts"]}]
+    tiny_recipe["tasks"]["sst"] |= {"head": "concat", "metrics": ["pearson"], "pooling": {"name": "mean", "size": 1}}
+    tiny_recipe["training"] |= {"sampler": {"name": "annealed", "decya": 1}, "average": {"name": "ema", "decay": 2}}
+    tiny_recipe["training"]["balance"] = {"name": "normalised", "beta": 2}
+    tiny_recipe["optimizer"]["schedule"] = {"name": "stlr", "warmup": 3, "cooldown": 1}
+    with pytest.raises(RecipeError) as caught:
+        check_names(make_recipe(tiny_recipe))
+    lines = str(caught.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "adapters",
+        "relation",
+        "relation.tasks",
+        "tasks.sst.metrics",
+        "tasks.sst.head",
+        "tasks.sst.pooling",
+        "training.sampler",
+        "optimizer.schedule",
+        "objectives.0",
+        "objectives.1",
+        "training.balance",
+        "training.average",
+    ]
+    assert "unknown option 'decya'. Known: decay, factors. Did you mean 'decay'?" in lines[6]
+
+
+def test_the_wrong_parts_of_all_phases_are_reported_with_their_phase(tiny_recipe: dict[str, Any]) -> None:
+    tiny_recipe["phases"] = [
+        {"training": {"average": {"name": "ema", "decay": 2}}},
+        {},
+        {"optimizer": {"schedule": {"name": "stlr", "warmup": 2}}, "objectives": [{"name": "smart", "steps": 0}]},
+    ]
+    with pytest.raises(RecipeError) as caught:
+        check_names(make_recipe(tiny_recipe))
+    places = [line.partition(": ")[0] for line in str(caught.value).splitlines()]
+    assert places == ["phases.0.training.average", "phases.2.optimizer.schedule", "phases.2.objectives.0"]
+
+
+def test_a_missing_extra_is_named_alone_or_next_to_other_problems(
+    tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchjd", None)
+    tiny_recipe["training"] |= {"sampler": "mixed", "gradients": "pcgrad"}
+    with pytest.raises(MissingExtraError, match=r"palbert\[gradients\]"):
+        check_names(make_recipe(tiny_recipe))
+    tiny_recipe["training"]["average"] = {"name": "ema", "decay": 2}
+    with pytest.raises(RecipeError, match=r"palbert\[gradients\]'\ntraining\.average: decay"):
+        check_names(make_recipe(tiny_recipe))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        ({}, ["tasks.sts.extra.nli: no objective takes these triplets."]),
+        ({"encoder": {"frozen": True}}, ["tasks.sts.extra.nli: no objective", "tasks.sts.extra.nli: triplets train"]),
+        (
+            {"objectives": [{"name": "supervised-simcse", "tasks": ["sst"]}]},
+            ["objectives.0: supervised-simcse contrasts triplets", "tasks.sts.extra.nli: no objective"],
+        ),
+        ({"objectives": [{"name": "supervised-simcse", "tasks": ["sts"]}]}, []),
+    ],
+)
+def test_triplets_need_a_term_that_takes_them_and_something_that_learns(
+    tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any], problems: list[str]
+) -> None:
+    (tmp_path / "nli.csv").write_text("anchor,positive,negative\na,b,c\n", "utf-8")
+    extra = {"train": str(tmp_path / "nli.csv"), "form": "triplets", "text": ["anchor", "positive", "negative"]}
+    tiny_recipe["tasks"]["sts"]["extra"] = {"nli": extra}
+    tiny_recipe["encoder"] |= changes.get("encoder", {})
+    tiny_recipe |= {"objectives": changes.get("objectives", [])}
+    if not problems:
+        check_names(make_recipe(tiny_recipe))
+        return
+    with pytest.raises(RecipeError) as caught:
+        check_names(make_recipe(tiny_recipe))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == len(problems) and all(map(str.startswith, lines, problems))
