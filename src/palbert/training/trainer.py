@@ -149,7 +149,10 @@ class Trainer:
         return self.sampler.ends[-1]
 
     def step(self, batches: Sequence[PackedBatch]) -> Losses:
-        """Update the weights once; return each set's loss, left on the device."""
+        """Do one step; return each set's loss, left on the device.
+
+        In this order: losses → balance → gradients → combine → clip → move the weights → average.
+        """
         done, steps = self.position.step - self.steps.start, len(self.steps)
         set_rates(self.optimizer, self.schedule(done, steps))
         losses = self.execution(self.update, batches)  # computed, or replayed as CUDA graphs
@@ -157,16 +160,16 @@ class Trainer:
         return losses
 
     def update(self, batches: Sequence[PackedBatch]) -> Work:
-        """Do the part of a step that can be captured: it runs on the device, and Python does not wait for it.
+        """Update the weights once; return each set's loss.
 
-        The exception is what a gradient method decides on the host. It is yielded as a function, for the caller to run
-        before the rest.
+        All of it runs on the device without waiting for it, so that it can be captured as CUDA graphs. The exception is
+        what a gradient method decides on the host: it is yielded as a function that the caller runs before the rest.
         """
         self.optimizer.zero_grad()  # an update may start again after it could not be recorded
         self.gradients.clear()
         total: dict[str, Any] = {}
         for batch in batches:
-            for name, loss in self._take_gradients(batch).items():
+            for name, loss in self._losses_and_gradients(batch).items():
                 total[name] = total.get(name, 0) + loss
         losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
 
@@ -180,8 +183,8 @@ class Trainer:
         self.optimizer.zero_grad()
         return losses
 
-    def _take_gradients(self, batch: PackedBatch) -> Losses:
-        """Take the gradients of one batch; return each set's loss before balancing."""
+    def _losses_and_gradients(self, batch: PackedBatch) -> Losses:
+        """Compute the losses of one batch and add their gradients; return each set's loss before balancing."""
         with self.arithmetic(), self.gradients.watch():
             losses = self.objective(self.model, batch)
         balanced = batch.by_task(self.objective.balance(losses, batch.shares))

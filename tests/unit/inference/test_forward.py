@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +13,13 @@ import torch
 from palbert.data.collate import Portion, collate
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
+from palbert.inference import forward as forward_module
 from palbert.inference.forward import LARGEST, Forward, ReplayedForward, fill_up
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import HEADS, POOLINGS
+from palbert.runtime.graphs import Recorder
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 GENERATOR = np.random.default_rng(0)
@@ -66,6 +72,47 @@ def test_large_batches_are_left_alone(tokenizer: TextTokenizer) -> None:
     tokens = (Ragged.from_rows([[7] * 60] * (LARGEST // 50)),)
     large = Portion("single", "single", tokens, np.arange(len(tokens[0])), max_length=64)
     assert fill_up(large, tokenizer.template) is None
+
+
+class Computing(Recorder):
+    """Computes where a recorder would record; its recordings fail."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def aside(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def record(self, work: Callable[[], Any]) -> Any:
+        raise RuntimeError("no graphs here")
+
+    def recover(self) -> None:
+        pass
+
+
+def test_replaying_gives_up_at_the_first_failure_and_answers_all_the_same(
+    model: MultiTaskModel, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(forward_module, "Recorder", Computing)
+    device = torch.device("cpu")
+    forward, replayed = Forward(model, device, nullcontext), ReplayedForward(model, device, nullcontext)
+    assert (replayed.replay.most, replayed.replay.patience) == (64, 1)
+    with torch.inference_mode(), caplog.at_level("INFO"):
+        for rows in (3, 3, 3):
+            expected = forward(portion("single", rows), tokenizer.template)
+            torch.testing.assert_close(replayed(portion("single", rows), tokenizer.template), expected)
+    assert replayed.replay.obstacle == "no graphs here"
+    assert (replayed.replay.computed, replayed.replay.failures) == (2, 1), "the third is not filled up at all"
+    assert [record.message for record in caplog.records] == ["answers are not captured as CUDA graphs: no graphs here"]
+
+
+def test_a_model_under_training_is_not_replayed(
+    model: MultiTaskModel, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward_module, "Recorder", Computing)
+    replayed = ReplayedForward(model.train(), torch.device("cpu"), nullcontext)
+    replayed(portion("single", 3), tokenizer.template)
+    assert replayed.replay.computed == 0
 
 
 @cuda

@@ -1,17 +1,19 @@
-"""Captured steps: the same run as computed ones, wherever a step can be captured."""
+"""Execution: captured steps give the same run as computed ones, wherever a step can be captured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from palbert.batch import PackedBatch
 from palbert.build.trainer import make_execution
 from palbert.objectives import Pass, Term
 from palbert.runtime.distributed import Ranks
+from palbert.runtime.replay import Work
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
 from palbert.training.execution import Eager, Graphs
@@ -50,7 +52,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "tf32": {"run": {"precision": "tf32"}},
     "fp16": {"run": {"precision": "fp16"}},
 }
-LONG = {"training": {"epochs": 1, "steps_per_epoch": 24, "sampler": "mixed"}, "run": {"device": "auto"}}
+LONG: dict[str, dict[str, Any]] = {
+    "training": {"epochs": 1, "steps_per_epoch": 24, "sampler": "mixed"},
+    "run": {"device": "auto"},
+}
 
 
 def merged(settings: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_pat
     settings = {"pretraining": {"epochs": 1, "steps_per_epoch": 24, "batch_size": 8}, "run": {"device": "auto"}}
     made = [PretrainingRun(recipe(**settings), RunFolder(tmp_path / name)).prepare() for name in ("one", "other")]
     captured, computed = (each.trainer for each in made)
+    assert isinstance(captured.execution, Graphs)
     computed.execution = Eager(computed.feed.device)
     found = []
     for trainer in (captured, computed):
@@ -150,7 +156,7 @@ def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
 @cuda
 @pytest.mark.parametrize("captures", [("auto", "off"), ("off", "auto"), ("auto", "auto")])
 def test_a_run_is_resumed_across_captured_and_computed_steps(
-    recipe: Callable[..., Any], tmp_path: Path, captures: tuple[str, str]
+    recipe: Callable[..., Any], tmp_path: Path, captures: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"training": {"epochs": 2, "steps_per_epoch": 12, "sampler": "mixed"}}
 
@@ -165,7 +171,7 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
                 made.trainer.stopping = made.trainer.position.step + 1 >= stop
                 return step(batches)
 
-            made.trainer.step = counted
+            monkeypatch.setattr(made.trainer, "step", counted)
         made.fit()
         return [parameter.detach().clone() for parameter in made.model.parameters()]
 
@@ -219,6 +225,33 @@ def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
     assert [record.message for record in caplog.records if "not captured" in record.message] == [
         f"steps are not captured as CUDA graphs: {run.trainer.execution.obstacle}"
     ]
+
+
+def test_computing_takes_the_decisions_of_the_host_on_the_way() -> None:
+    done: list[str] = []
+
+    def update(batches: Sequence[PackedBatch]) -> Work:
+        done.append(f"{len(batches)} batches on {batches[0].ids.device}")
+        yield lambda: done.append("decision")
+        done.append("move")
+        return {"sst": torch.tensor(2.0)}
+
+    ids = torch.zeros(1, dtype=torch.int64)
+    batch = PackedBatch(ids, ids, ids, torch.tensor([0, 1], dtype=torch.int32), max_length=1)
+    losses = Eager(torch.device("cpu"))(update, [batch])
+    assert losses == {"sst": torch.tensor(2.0)}
+    assert done == ["1 batches on cpu", "decision", "move"]
+    assert Eager(torch.device("cpu")).summary() == ""
+
+
+def test_the_summary_says_how_steps_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palbert.training.execution.StepRecorder", lambda device: None)
+    execution = Graphs(torch.device("cuda"))
+    assert (execution.replay.most, execution.replay.patience) == (64, 3)
+    execution.replay.computed, execution.replay.replayed, execution.replay.seconds = 5, 1995, 2.34
+    assert execution.summary() == "1,995 of 2,000 steps replayed from 0 CUDA graphs, captured in 2.3 s"
+    execution.replay.obstacle = "term.py:7 makes the host wait for the device"
+    assert execution.summary() == "5 steps computed without CUDA graphs: term.py:7 makes the host wait for the device"
 
 
 def test_steps_are_computed_without_cuda_or_when_asked_to_be(recipe: Callable[..., Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from palbert.errors import RecipeError, RunFolderError, TrainingError
+from palbert.gradients import GradientMethod
 from palbert.recipe.schema import Recipe
 from palbert.registry import LOSSES, SAMPLERS, SCHEDULES
 from palbert.training.hooks import read_records
@@ -67,6 +69,51 @@ def press_control_c() -> None:
 
 def crash() -> None:
     raise RuntimeError("power cut")
+
+
+class Ordered(GradientMethod):
+    """Sums the gradients, asks the host to decide, and notes when it is called."""
+
+    def __init__(self, done: list[str]) -> None:
+        self.done = done
+
+    def clear(self) -> None:
+        self.done.append("clear")
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        self.done.append("losses")
+        yield
+
+    def backward(self, losses: Mapping[str, torch.Tensor]) -> None:
+        self.done.append("gradients of " + " ".join(losses))
+        torch.stack(list(losses.values())).sum().backward()
+
+    def compare(self) -> str:
+        self.done.append("compare")
+        return "question"
+
+    def decide(self, question: str) -> None:
+        self.done.append(f"decide {question}")
+
+    def combine(self) -> None:
+        self.done.append("combine")
+
+
+def test_a_step_happens_in_the_order_in_which_it_reads(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer: Trainer = start(training={"sampler": "mixed", "accumulation": 2}).trainer
+    done: list[str] = []
+    trainer.gradients = Ordered(done)
+    balance = trainer.objective.balance
+    balance.register_forward_pre_hook(lambda *_: done.append("balance"))
+    monkeypatch.setattr("palbert.training.trainer.clip_gradients", lambda *_: done.append("clip"))
+    trainer.optimizer.register_step_pre_hook(lambda *_: done.append("move"))
+    monkeypatch.setattr(trainer.objective, "after_step", lambda *_: done.append("after step"))
+    monkeypatch.setattr(trainer.average, "update", lambda step, total: done.append(f"average {step} of {total}"))
+    trainer.step(trainer.feed(("sst", "sts"), {"sst": 0, "sts": 0}))
+    batch = ["losses", "balance", "gradients of sst sts"]
+    decided = ["compare", "decide question", "combine"]
+    assert done == ["clear", *batch, *batch, *decided, "clip", "move", "after step", "average 1 of 12"]
 
 
 def test_the_same_seed_gives_the_same_run_bit_by_bit(recipe: MakeRecipe, tmp_path: Path) -> None:
