@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from palbert.build.trainer import choose_buckets
+from palbert.build.sampling import choose_buckets
 
 Script = Callable[[str], Any]
 

@@ -6,9 +6,11 @@ from palbert.build.data import count_overlap, load_rows, load_split, load_traini
 from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine, build_inference, settle
 from palbert.build.model import build_encoder, build_model, check_lengths
+from palbert.build.objectives import make_objectives
 from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
+from palbert.build.sampling import make_sampler
 from palbert.build.teachers import teach, teachers_sha256
-from palbert.build.trainer import build_trainer, evaluate_now, make_objectives, make_sampler
+from palbert.build.trainer import build_trainer, evaluate_now
 
 __all__ = [
     "Machine",

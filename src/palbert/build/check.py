@@ -12,9 +12,11 @@ import torch
 from palbert.build.gradients import make_gradients
 from palbert.build.model import CHECKED_SIZE, check_head, check_pooling, check_tasks
 from palbert.build.named import check, make
+from palbert.build.objectives import make_objectives
 from palbert.build.problems import Problems
+from palbert.build.sampling import make_sampler, takes_factors
 from palbert.build.teachers import check_teachers
-from palbert.build.trainer import make_average, make_objectives, make_sampler, takes_factors
+from palbert.build.trainer import make_average
 from palbert.errors import PalbertError, RecipeError
 from palbert.metrics import find_metric, formula_text
 from palbert.objectives import Term

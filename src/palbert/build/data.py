@@ -1,4 +1,4 @@
-"""The data of a recipe."""
+"""The data of a recipe: its training sets, and the rows of dev and test."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def load_rows(spec: SetSpec, tokenizer: TextTokenizer) -> Dataset:
 
 
 def count_overlap(task: Task, dataset: Dataset, *, local: bool = False) -> dict[str, int]:
-    """Count the rows of a training set that its task's dev and test files have too, by what `drop_overlap` calls them.
+    """Count the training rows that also occur in the task's dev and test files, by the kinds of `drop_overlap`.
 
     Args:
         task: The task, whose files they are.
@@ -70,7 +70,7 @@ def count_overlap(task: Task, dataset: Dataset, *, local: bool = False) -> dict[
 
 
 def _without_overlap(task: Task, dataset: Dataset) -> Dataset:
-    """Leave out what a task's `drop_overlap` names."""
+    """Leave out the rows that a task's `drop_overlap` names."""
     if not task.drop_overlap:
         return dataset
     overlapping = np.logical_or.reduce(_masks(task, dataset, list(task.drop_overlap)))

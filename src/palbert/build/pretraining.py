@@ -7,7 +7,8 @@ from pathlib import Path
 from palbert.build.data import load_training_sets
 from palbert.build.machine import Machine
 from palbert.build.named import make
-from palbert.build.trainer import make_buckets, make_execution, make_scale
+from palbert.build.sampling import make_buckets
+from palbert.build.trainer import make_execution, make_scale
 from palbert.data.corpus import Corpus, split_corpus
 from palbert.data.readers import read_lines
 from palbert.data.tokenizer import TextTokenizer

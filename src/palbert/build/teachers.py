@@ -1,4 +1,4 @@
-"""Teachers: models trained before, whose answers to the training rows are soft targets."""
+"""Teachers: runs trained before, whose answers to the training rows are soft targets."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from palbert.tasks.spec import Task
 log = logging.getLogger(__name__)
 
 FORMAT = 2
-"""Raised when models begin to answer otherwise: answers that were kept before are not taken."""
+"""Of the cached answers; raised when models begin to answer differently, which invalidates every entry."""
 
 
 def check_teachers(recipe: Recipe) -> None:
-    """Refuse teachers that do not answer their task, before anything is loaded; say when nobody listens."""
+    """Refuse teachers that do not answer their task, before anything is loaded; warn if no objective uses them."""
     listening = {objective.name for stage in recipe.stages for objective in stage.objectives}
     taught = [task.name for task in recipe.tasks.values() if task.teachers]
     if taught and not any(name == "distillation" or ":" in name for name in listening):
@@ -71,7 +71,7 @@ def teachers_sha256(recipe: Recipe) -> dict[str, str]:
 
 
 class _Teacher:
-    """One checkpoint that answers one task; it is loaded only if the cache lacks an answer."""
+    """One checkpoint that answers one task; it is loaded only when an answer is not in the cache."""
 
     def __init__(self, folder: Path, task: Task, *, tokenizer: TextTokenizer, machine: Machine) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class _Teacher:
             with cache_entry(folder, mark="outputs.npy") as temporary:
                 np.save(temporary / "outputs.npy", outputs)
         except (RunFolderError, OSError) as error:  # a cache is a convenience
-            log.warning("The teachers' answers cannot be kept: %s", error)
+            log.warning("The teachers' answers cannot be cached: %s", error)
         return outputs
 
     def _ask(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
@@ -107,7 +107,7 @@ class _Teacher:
         return outputs
 
     def _key(self, dataset: Dataset) -> str:
-        """Hash all that the answers depend on."""
+        """Hash everything that the answers depend on."""
         asked = f"{FORMAT} {self.task.name} {self.machine.device.type} {self.machine.precision}"
         digest = hashlib.sha256(asked.encode())
         for name in ("model.safetensors", "palbert.json", "tokenizer.json"):

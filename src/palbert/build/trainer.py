@@ -1,131 +1,41 @@
-"""The trainer of a recipe: sampler, feed, objectives, gradient method, optimizer, schedule."""
+"""The trainer of a recipe: optimizer, execution and loss scale, and all other parts put together."""
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 
 import torch
 
 from palbert.build.data import sets_of_stage
 from palbert.build.gradients import make_gradients
 from palbert.build.machine import Machine
-from palbert.build.model import check_tasks, set_trained
-from palbert.build.named import function_of, make
+from palbert.build.model import set_trained
+from palbert.build.named import make
+from palbert.build.objectives import make_objectives
+from palbert.build.sampling import make_buckets, make_sampler, tokens_per_step
 from palbert.build.splitting import find_trunk
 from palbert.data.dataset import Dataset
-from palbert.data.tokenizer import Template, TextTokenizer
+from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
-from palbert.errors import RecipeError
 from palbert.gradients.split import Trunk
 from palbert.inference.evaluator import Inference, evaluate_tasks
 from palbert.metrics import overall
 from palbert.model.multitask import MultiTaskModel
-from palbert.objectives import Goal, Term
-from palbert.objectives.balance import Balance
-from palbert.objectives.distillation import Distillation
-from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.objective import Objective
 from palbert.objectives.objectives import Objectives
-from palbert.objectives.supervised import Supervised, smoothed
 from palbert.recipe.schema import Recipe
-from palbert.registry import AVERAGES, BALANCES, LOSSES, OBJECTIVES, SAMPLERS, SCHEDULES
+from palbert.registry import AVERAGES, SCHEDULES
 from palbert.runtime.distributed import Ranks
-from palbert.tasks.choices import Component
 from palbert.training.averaging import Average
-from palbert.training.buckets import Buckets
 from palbert.training.execution import Eager, Execution, Graphs
-from palbert.training.feed import Feed, Sets
+from palbert.training.feed import Feed
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import Sampler, Settings
+from palbert.training.samplers import Sampler
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 log = logging.getLogger(__name__)
-
-
-def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
-    """Make the sampler for sets of these sizes."""
-    training = recipe.training
-    sampler: Sampler = make(
-        SAMPLERS,
-        _with_factors(training.sampler, recipe.factors),
-        "training.sampler",
-        Settings(
-            rows=rows,
-            batch_sizes={name: recipe.batch_size(spec) for name, spec in recipe.sets.items()},
-            tasks={name: spec.task.name for name, spec in recipe.sets.items()},
-            epochs=training.epochs,
-            steps=training.steps_per_epoch,
-            seed=recipe.seed,
-        ),
-    )
-    return sampler
-
-
-def takes_factors(sampler: Component) -> bool:
-    """Whether a sampler draws sets by factors."""
-    return "factors" in inspect.signature(SAMPLERS.find(sampler.name, "training.sampler")).parameters
-
-
-def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
-    """Give a sampler the factors of extra sets, under those that it names itself."""
-    own = sampler.options.get("factors", {})
-    if not factors or not takes_factors(sampler) or not isinstance(own, Mapping):  # which the sampler refuses
-        return sampler
-    return sampler.model_copy(update={"factors": {**factors, **own}})
-
-
-def make_objectives(
-    recipe: Recipe,
-    train: Mapping[str, TrainingSet[Dataset]] | None = None,
-    *,
-    report: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Objectives:
-    """Make the supervised losses, the terms added to them, and the balance between the tasks.
-
-    Args:
-        recipe: The recipe, or one stage of it.
-        train: The training sets, whose class shares a prior is compared with; without them, priors are ignored.
-        report: The context in which each term is made; it may keep the error of one that cannot be made.
-    """
-    sets = recipe.sets
-    losses = {
-        name: smoothed(function_of(LOSSES, spec.task.loss), spec.task.label_smoothing) for name, spec in sets.items()
-    }
-    for name, each in (train or {}).items():
-        labels = each.rows.labels
-        if name in losses and sets[name].task.prior and labels is not None:
-            task = sets[name].task
-            losses[name] = adjusted(losses[name], labels, task.prior, outputs=task.outputs, name=name)
-    goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
-    terms: list[Term] = []
-    for number in range(len(recipe.objectives)):
-        with report():
-            terms.append(_make_term(recipe, number, goals))
-    taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
-    if len(set(taught)) < len(taught):
-        raise RecipeError(
-            "objectives: two distillations of one task.", hint="A task has one, with all of its teachers."
-        )
-    balance: Balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
-    return Objectives(Supervised(losses), terms, balance=balance)
-
-
-def _make_term(recipe: Recipe, number: int, goals: Mapping[str, Goal]) -> Term:
-    """Make one of the recipe's objectives, for the sets that it takes."""
-    section, place = recipe.objectives[number], f"objectives.{number}"
-    check_tasks(recipe.tasks, section, place)
-    triplets = OBJECTIVES.find(section.name, place).triplets
-    chosen = {
-        name: goals[name]
-        for name, spec in recipe.sets.items()
-        if spec.task.name in (section.tasks or recipe.tasks) and spec.triplets == triplets
-    }
-    term: Term = make(OBJECTIVES, section, place, chosen)
-    return term
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> Average:
@@ -169,7 +79,7 @@ def build_trainer(
     processes = ranks.size if ranks else 1
 
     def trunk(tasks: int) -> Trunk | None:
-        tokens = _tokens_of_all(sets, tokenizer.template)
+        tokens = tokens_per_step(sets, tokenizer.template)
         return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=processes)
 
     gradients = make_gradients(
@@ -224,32 +134,6 @@ def make_scale(objective: Objective, machine: Machine) -> LossScale:
     scale = DynamicScale().to(machine.device)
     objective.add_module("scale", scale)
     return scale
-
-
-def make_buckets(
-    sets: Sets, template: Template, device: torch.device, ranks: Ranks | None = None
-) -> dict[str, Buckets] | None:
-    """Choose the sizes of every set's batches from the lengths of its rows; None if steps cannot be captured.
-
-    On CUDA, batches are filled up even if capturing is turned off, so that the results are the same.
-    """
-    if device.type != "cuda" or (ranks and ranks.size > 1):
-        return None
-    return choose_buckets(sets, template)
-
-
-def choose_buckets(sets: Sets, template: Template) -> dict[str, Buckets]:
-    """Choose the sizes of every set's batches from the lengths of its rows."""
-    buckets = {}
-    for name, each in sets.items():
-        lengths = each.sequence_lengths(template)
-        buckets[name] = Buckets(lengths.sum(axis=0), longest=int(lengths.max()))
-    return buckets
-
-
-def _tokens_of_all(sets: Sets, template: Template) -> float:
-    """Return the tokens of a step with a batch of every set, on average."""
-    return sum(each.batch_size * float(each.sequence_lengths(template).sum(axis=0).mean()) for each in sets.values())
 
 
 def _make_optimizer(recipe: Recipe, model: MultiTaskModel, objective: Objectives) -> torch.optim.AdamW:

@@ -1,4 +1,4 @@
-"""Collate: rows of tokens to one packed batch. Every caller, from training to serving, uses this one."""
+"""Collate: pack rows of tokens into one batch. Training and inference both use this function."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Filling:
-    """A round size for a part: sequences without meaning are put behind its own until it has that size."""
+    """A round size that a part is padded to, by sequences after its own that no loss looks at."""
 
     tokens: int
-    """Tokens of the part in all."""
+    """Tokens of the part, padding included."""
     slots: int
-    """How many sequences may fill; those that are not needed are empty."""
+    """How many sequences may be padding; those that are not needed are empty."""
     longest: int
-    """Tokens of the longest sequence that a part of this set may have, and of a filling one."""
+    """Upper bound on the tokens of a sequence, the set's own or padding."""
 
 
 @dataclass(frozen=True)
 class Portion:
-    """One set's rows for a batch."""
+    """Rows of one training set for a batch; when predicting, rows of one task."""
 
     name: str
-    """What the part is called in the batch: the set's name."""
+    """Names the part in the batch: the name of the set, or of the task when predicting."""
     task: str
-    """The task that the set belongs to."""
+    """The task that the rows belong to."""
     tokens: tuple[Ragged, ...]
     """Token ids of each text column, without special tokens."""
     rows: NDArray[Any]
@@ -44,7 +44,7 @@ class Portion:
     max_length: int
     """Tokens per sequence, special tokens included."""
     siamese: bool = False
-    """Pairs as two sequences each, all first ones before all second ones; triplets are three in any case."""
+    """Whether pairs are two sequences each, all first ones before all second ones. Triplets are always three."""
     labels: NDArray[Any] | None = None
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
@@ -52,9 +52,9 @@ class Portion:
     taught: NDArray[Any] | None = None
     """The teachers' outputs for all rows of the set, if it has teachers."""
     answered: bool = True
-    """Whether the task's head is to answer the rows."""
+    """Whether the task's head answers the rows."""
     filling: Filling | None = None
-    """What the part is filled up to; nothing unless given."""
+    """The size that the part is padded to; not padded unless given."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Packed:
 
 
 def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
-    """Pack the rows of all portions end to end, one part a set."""
+    """Pack the rows of all portions end to end, one part per portion."""
     packed: list[_Packed] = []
     parts: dict[str, Part] = {}
     sequence = token = longest = 0
@@ -103,7 +103,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
 
 
 def _fill_up(filling: Filling, tokens: int, token: int) -> _Packed:
-    """Make sequences of one token, which is no word, that take up what a part of so many tokens lacks."""
+    """Make sequences of one repeated special token that pad a part of `tokens` tokens to its size."""
     lacking = filling.tokens - tokens
     lengths = np.clip(lacking - filling.longest * np.arange(filling.slots), 0, filling.longest)
     return _Packed(np.full(lacking, token, dtype=np.int32), np.zeros(lacking, dtype=np.int32), lengths)
@@ -163,7 +163,7 @@ def _pack_pairs(columns: tuple[Ragged, ...], rows: NDArray[Any], template: Templ
     )
     lengths = kept_a + kept_b + template.pair
     ends = np.cumsum(lengths)
-    # Where each stretch begins: before, a, between, b, after.
+    # Start of each segment: before, a, between, b, after.
     before = ends - lengths
     a = before + len(template.before)
     between = a + kept_a

@@ -24,7 +24,7 @@ from palbert.runtime.progress import bar
 from palbert.tasks.sets import DataFiles
 from palbert.tasks.sources import Source
 
-FORMAT = 2  # of the cache; another number makes every entry new
+FORMAT = 2  # of the cache; raising it invalidates every entry
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +48,7 @@ class Dataset:
     unpaired: int = 0
     """Premises left out of triplets because they lacked an entailment or a contradiction."""
     overlapping: int = 0
-    """Training rows left out because dev or test has them too."""
+    """Training rows left out because they also occur in dev or test."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,7 +68,7 @@ def load_dataset(files: DataFiles, tokenizer: TextTokenizer, *, cache: Path | No
     """Read and tokenize files, or load the rows from the cache if the files are unchanged."""
     hashes = {str(file): sha256(file) for source in files.sources for file in resolve_files(source.path)}
     folder = (cache or cache_folder()) / _key(files, list(hashes.values()), tokenizer)
-    if os.path.isfile(folder / "dataset.json"):  # False, not an error, where nobody may look
+    if os.path.isfile(folder / "dataset.json"):  # False, not an error, where the folder cannot be read
         try:
             return _load(folder, files, hashes)
         except (OSError, ValueError) as error:  # files were removed, or a disk was full

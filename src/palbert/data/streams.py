@@ -1,4 +1,4 @@
-"""Streams: the endless, reshuffled order of one data set's rows, as a pure function of the place in it."""
+"""Streams: the endless, reshuffled order of a training set's rows, as a pure function of the position in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 
 class Stream:
-    """Batches of row numbers that go through the whole set, again and again, in a new order each time.
+    """Batches of row numbers that pass over the whole set again and again, in a new order each time.
 
-    A batch depends on nothing but the place where it begins and the seed, so a run resumes at any place.
+    A batch depends only on its first position and the seed, so that a run can resume anywhere.
     """
 
     def __init__(self, name: str, *, rows: int, batch_size: int, seed: int) -> None:
@@ -27,7 +27,7 @@ class Stream:
         return generator.permutation(self.rows)
 
     def batch(self, start: int) -> NDArray[np.int64]:
-        """Return the rows of the batch that begins after so many others."""
+        """Return the rows of the batch that begins after `start` drawn rows."""
         places = np.arange(start, start + self.batch_size)
         turns, places = np.divmod(places, self.rows)
         return np.concatenate([self._order(int(turn))[places[turns == turn]] for turn in np.unique(turns)])

@@ -1,4 +1,4 @@
-"""Triplets: an anchor, what follows from it and what contradicts it, made from pairs with labels."""
+"""Triplets: an anchor, a text it entails and one that contradicts it, made from labelled pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 
 
 def make_triplets(pairs: Dataset) -> Dataset:
-    """Pair the i-th entailment of each premise with its i-th contradiction, in the order of the files.
+    """Match the i-th entailment of each premise with its i-th contradiction, in the order of the files.
 
     Args:
         pairs: Premise and hypothesis, with label 1 for entailment and 0 for contradiction.
@@ -24,11 +24,11 @@ def make_triplets(pairs: Dataset) -> Dataset:
     Returns:
         Premise, entailment and contradiction, without labels, under the id of the entailment.
     """
-    assert pairs.labels is not None, "triplets are made from pairs with labels"
+    assert pairs.labels is not None, "triplets are made from labelled pairs"
     premise = _numbered(pairs.texts[0])
-    place = _place(2 * premise + pairs.labels)  # of each row among those of its premise with the same label
+    place = _place(2 * premise + pairs.labels)  # among the rows with the same premise and label
     entailments, contradictions = np.flatnonzero(pairs.labels == 1), np.flatnonzero(pairs.labels == 0)
-    key = premise * len(pairs) + place  # the same for those that belong together
+    key = premise * len(pairs) + place  # equal for rows that make a triplet
     _, first, second = np.intersect1d(key[entailments], key[contradictions], assume_unique=True, return_indices=True)
     order = np.argsort(first)
     positives, negatives = entailments[first[order]], contradictions[second[order]]
@@ -48,8 +48,8 @@ def make_triplets(pairs: Dataset) -> Dataset:
 
 
 def _numbered(texts: Texts) -> Integers:
-    """Give equal texts equal numbers, from 0 in the order they come."""
-    whole = texts.bytes.values.tobytes()  # slices of bytes are many times quicker than rows of a mapped array
+    """Number the texts from 0 in order of first occurrence; equal texts have equal numbers."""
+    whole = texts.bytes.values.tobytes()  # slicing bytes is many times faster than reading rows of a mapped array
     numbers: dict[bytes, int] = {}
     found = (
         numbers.setdefault(whole[start:end], len(numbers)) for start, end in pairwise(texts.bytes.offsets.tolist())
@@ -58,7 +58,7 @@ def _numbered(texts: Texts) -> Integers:
 
 
 def _place(keys: Integers) -> Integers:
-    """Return how many equal keys came before each one."""
+    """Return how many equal keys precede each key."""
     order = np.argsort(keys, kind="stable")
     begins = np.flatnonzero(np.diff(keys[order], prepend=-1))
     counts = np.diff(begins, append=len(keys))

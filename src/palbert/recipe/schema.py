@@ -72,7 +72,7 @@ class Recipe(Value):
     @model_validator(mode="before")
     @classmethod
     def _complete_phases(cls, values: Any) -> Any:
-        """Put the recipe's sections under those of each phase."""
+        """Use the recipe's sections as defaults of those of each phase."""
         if not isinstance(values, dict) or not isinstance(values.get("phases"), list | tuple):
             return values
         phases = [
@@ -111,7 +111,7 @@ class Recipe(Value):
 
     @property
     def factors(self) -> dict[str, float]:
-        """How much more or less often than by its size each set is drawn, where that differs from 1."""
+        """The factors on how often sets are drawn, by the name of the set, where they differ from 1."""
         return {name: spec.factor for name, spec in self.sets.items() if spec.factor != 1}
 
     def batch_size(self, spec: SetSpec) -> int:
@@ -120,7 +120,7 @@ class Recipe(Value):
 
 
 def _over(section: Any, phase: Any) -> Any:
-    """Put a recipe's section under that of a phase; what is no table is left to the schema's check."""
+    """Return a phase's section with the recipe's settings as defaults; anything but a table is left to validation."""
     if not isinstance(section or {}, dict) or not isinstance(phase or {}, dict):
         return phase
     return {**(section or {}), **{key: value for key, value in (phase or {}).items() if value is not None}}

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from palbert.batch import again
-from palbert.build.trainer import choose_buckets
+from palbert.build.sampling import choose_buckets
 from palbert.training.buckets import DEVIATIONS, STEP, Buckets
 
 LENGTHS = np.clip(np.exp(np.random.default_rng(0).normal(3.25, 0.45, 5000)), 3, 128).astype(np.int64)

@@ -1,0 +1,70 @@
+"""The objectives of a recipe: supervised losses, terms added to them, and the balance between the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from palbert.build.model import check_tasks
+from palbert.build.named import function_of, make
+from palbert.data.dataset import Dataset
+from palbert.data.training_set import TrainingSet
+from palbert.errors import RecipeError
+from palbert.objectives import Goal, Term
+from palbert.objectives.balance import Balance
+from palbert.objectives.distillation import Distillation
+from palbert.objectives.logit_adjustment import adjusted
+from palbert.objectives.objectives import Objectives
+from palbert.objectives.supervised import Supervised, smoothed
+from palbert.recipe.schema import Recipe
+from palbert.registry import BALANCES, LOSSES, OBJECTIVES
+
+
+def make_objectives(
+    recipe: Recipe,
+    train: Mapping[str, TrainingSet[Dataset]] | None = None,
+    *,
+    report: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Objectives:
+    """Make the supervised losses, the terms added to them, and the balance between the tasks.
+
+    Args:
+        recipe: The recipe, or one stage of it.
+        train: The training sets, whose class shares a prior is compared with; without them, priors are ignored.
+        report: The context in which each term is made; it may keep the error of one that cannot be made.
+    """
+    sets = recipe.sets
+    losses = {
+        name: smoothed(function_of(LOSSES, spec.task.loss), spec.task.label_smoothing) for name, spec in sets.items()
+    }
+    for name, each in (train or {}).items():
+        labels = each.rows.labels
+        if name in losses and sets[name].task.prior and labels is not None:
+            task = sets[name].task
+            losses[name] = adjusted(losses[name], labels, task.prior, outputs=task.outputs, name=name)
+    goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
+    terms: list[Term] = []
+    for number in range(len(recipe.objectives)):
+        with report():
+            terms.append(_make_term(recipe, number, goals))
+    taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
+    if len(set(taught)) < len(taught):
+        raise RecipeError(
+            "objectives: two distillations of one task.", hint="A task has one, with all of its teachers."
+        )
+    balance: Balance = make(BALANCES, recipe.training.balance, "training.balance", goals)
+    return Objectives(Supervised(losses), terms, balance=balance)
+
+
+def _make_term(recipe: Recipe, number: int, goals: Mapping[str, Goal]) -> Term:
+    """Make one of the recipe's objectives, for the sets that it takes."""
+    section, place = recipe.objectives[number], f"objectives.{number}"
+    check_tasks(recipe.tasks, section, place)
+    triplets = OBJECTIVES.find(section.name, place).triplets
+    chosen = {
+        name: goals[name]
+        for name, spec in recipe.sets.items()
+        if spec.task.name in (section.tasks or recipe.tasks) and spec.triplets == triplets
+    }
+    term: Term = make(OBJECTIVES, section, place, chosen)
+    return term
