@@ -1,7 +1,7 @@
-"""Bootstrap: how far a score could move with other rows of the same kind.
+"""Bootstrap: how much a score would vary with other rows of the same kind.
 
-Rows are drawn anew with replacement, many times, and the metric is taken each time; the spread of
-these values is the uncertainty that comes from the size of the split (not from the training seed).
+Rows are resampled with replacement many times, and the metric is computed each time. The spread of these values is
+the uncertainty that comes from the size of the split, not from the training seed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from palbert.metrics import Metric, Values
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How much two sets of predictions on the same rows differ."""
+    """The difference between two sets of predictions on the same rows."""
 
     difference: float
     """The metric of the first set minus that of the second, on all rows."""
     low: float
     high: float
     p_value: float
-    """Two-sided: how often resampled rows would turn or cancel the difference."""
+    """Two-sided: how often resampled rows reverse or cancel the difference."""
 
 
 def interval(
@@ -38,15 +38,15 @@ def interval(
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of a metric.
 
-    The interval is widened, where a small or lopsided sample makes it necessary, to hold the estimate itself.
+    The interval is widened if necessary to contain the estimate itself, as with small or skewed samples.
 
     Args:
         gold: True values.
         predicted: Predicted values of the same rows.
-        metric: What to measure.
-        resamples: How many times the rows are drawn anew.
+        metric: The metric.
+        resamples: How many times the rows are resampled.
         seed: The same seed gives the same interval.
-        level: The share of resampled values inside the interval.
+        level: The share of resampled values in the interval.
 
     Returns:
         The low and the high end.
@@ -65,20 +65,20 @@ def paired(
     seed: int = 0,
     level: float = 0.95,
 ) -> PairedDifference:
-    """Compare two sets of predictions on the same rows, drawing the same rows for both.
+    """Compare two sets of predictions on the same rows, with the same resamples for both.
 
     Args:
         gold: True values.
         a: The first set of predictions.
         b: The second set of predictions.
-        metric: What to measure.
-        resamples: How many times the rows are drawn anew.
-        seed: The same seed gives the same answer.
-        level: The share of resampled differences inside the interval.
+        metric: The metric.
+        resamples: How many times the rows are resampled.
+        seed: The same seed gives the same result.
+        level: The share of resampled differences in the interval.
 
     Returns:
-        The difference a minus b, its interval and its p-value. The p-value is never below
-        2 / (resamples + 1), since a finite number of resamples cannot show more.
+        The difference a minus b, its interval and its p-value, which is at least 2 / (resamples + 1): a finite
+        number of resamples cannot show less.
     """
     first, second = distribution(gold, [a, b], metric, resamples=resamples, seed=seed)
     differences = first - second
@@ -93,7 +93,7 @@ def paired(
 def distribution(
     gold: Values, predictions: Sequence[Values], metric: Metric, *, resamples: int = 1000, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the metric of every set of predictions on every resample, of shape (sets, resamples)."""
+    """Return the metric of each set of predictions on each resample, of shape (sets, resamples)."""
     generator = np.random.default_rng(seed)
     values = np.empty((len(predictions), resamples))
     for draw in range(resamples):
@@ -105,6 +105,6 @@ def distribution(
 
 
 def bounds(values: NDArray[np.float64], estimate: float, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the central `level` of resampled values, widened if need be to hold the estimate."""
+    """Return the ends of the central `level` of resampled values, widened if necessary to contain the estimate."""
     low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return min(float(low), estimate), max(float(high), estimate)

@@ -1,4 +1,4 @@
-"""Marks: the pieces that plots are made of, and the sums behind them."""
+"""Marks: the pieces that plots are made of, and the computations behind them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.metrics import Values
-from palbert.reporting.svg import GRID, HEAT, SERIES, plain
+from palbert.reporting.svg import GRID, HEAT, SERIES, shorten
 from palbert.reporting.wording import percent
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.ticker import Locator
 
 WIDTH = 400.0
-"""Units of a plot that shares a row with one other."""
+"""Width of a plot, in units of its view box."""
 MOST_POINTS = 1500
-"""A scatter plot of more rows shows a sample, to keep the page light."""
+"""A scatter plot of more rows shows a sample, to keep the page small."""
 ROOMY = 16
-"""A confusion matrix of more classes has no room for numbers."""
+"""A confusion matrix with more classes has no room for numbers."""
 
 
 def class_bars(axes: Axes, splits: Mapping[str, Values], classes: Sequence[str]) -> None:
-    """Draw the share of every class, the splits side by side."""
+    """Draw the share of each class, the splits next to each other."""
     width = 0.8 / max(len(splits), 1)
     for index, (split, values) in enumerate(splits.items()):
         counts = np.bincount(values.astype(np.intp), minlength=len(classes))[: len(classes)]
@@ -44,9 +44,9 @@ def class_bars(axes: Axes, splits: Mapping[str, Values], classes: Sequence[str])
 
 
 def number_steps(axes: Axes, splits: Mapping[str, Values]) -> None:
-    """Draw the outlines of the splits' histograms over each other."""
+    """Draw the histograms of the splits as outlines on top of each other."""
     everything = np.concatenate([np.asarray(values, dtype=np.float64) for values in splits.values()] or [np.zeros(1)])
-    # Bins are centred on 26 even steps, so labels in fifths from 0 to 5 have a bin each.
+    # Bins are centred on 26 even steps, so that each label in fifths from 0 to 5 has its own bin.
     low, high = float(everything.min()), float(everything.max())
     half = (high - low) / 50.0 or 0.5
     edges = np.linspace(low - half, high + half, 27)
@@ -59,10 +59,10 @@ def number_steps(axes: Axes, splits: Mapping[str, Values]) -> None:
 
 
 def confusion_cell(axes: Axes, row: int, column: int, *, count: int, share: float, size: int) -> None:
-    """Draw one cell of a confusion matrix, with as much text as its size has room for."""
+    """Draw one cell of a confusion matrix, with as much text as fits."""
     from matplotlib.patches import Rectangle
 
-    if count == 0 and size > ROOMY:  # hundreds of empty cells would only slow the page down
+    if count == 0 and size > ROOMY:  # hundreds of empty cells would slow the page down
         return
     corner = (column - 0.47, row - 0.47)
     axes.add_patch(Rectangle(corner, 0.94, 0.94, color=GRID, alpha=0.35, linewidth=0))
@@ -75,9 +75,9 @@ def confusion_cell(axes: Axes, row: int, column: int, *, count: int, share: floa
 
 
 def class_ticks(axes: Axes, classes: Sequence[str], *, width: float) -> None:
-    """Name the classes under an axis that is `width` units wide, turned where they would collide."""
-    names = [plain(label, length=16) for label in classes]
-    # About six units a letter: what does not fit side by side is turned.
+    """Name the classes under an axis that is `width` units wide; rotate names that would overlap."""
+    names = [shorten(label, length=16) for label in classes]
+    # A letter is about six units wide.
     if max(map(len, names)) * 6.0 > width / len(names):
         axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
     else:
@@ -100,13 +100,13 @@ def whole_ticks(most: int) -> Locator:
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Put the legend of an axis over it, in as many columns as fit."""
+    """Put a legend above the axes, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         return
-    widths = [len(label) * 5.6 + 33.0 for label in labels]  # about, in the widest usual font
+    widths = [len(label) * 5.6 + 33.0 for label in labels]  # an estimate, for the widest usual font
     columns = len(labels) if sum(widths) <= WIDTH else max(1, int(WIDTH / max(widths)))
-    # Matplotlib fills column by column; readers go row by row.
+    # Matplotlib fills column by column, but people read row by row.
     order = [index for column in range(columns) for index in range(column, len(labels), columns)]
     figure.legend(
         [handles[index] for index in order], [labels[index] for index in order],
@@ -115,7 +115,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def stroke(index: int) -> tuple[str, str]:
-    """Return the colour and the line style of a series; styles change when colours run out."""
+    """Return the colour and the line style of a series; dashes begin when colours run out."""
     return SERIES[index % len(SERIES)], "-" if index < len(SERIES) else "--"
 
 
@@ -125,7 +125,7 @@ def percent_tick(value: float, _position: float = 0.0) -> str:
 
 
 def score_tick(value: float, _position: float = 0.0) -> str:
-    """Write a score on an axis, without the zero before the point."""
+    """Write a score on an axis, without the zero in front of the point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{value:.3f}")
 
 
@@ -135,12 +135,12 @@ def count_tick(value: float, _position: float = 0.0) -> str:
 
 
 def counted(split: str, values: Values) -> str:
-    """Name a split with its number of rows."""
-    return f"{plain(split)} ({len(values):,})"
+    """Return the name of a split with its number of rows."""
+    return f"{shorten(split)} ({len(values):,})"
 
 
 def sampled_rows(rows: int) -> NDArray[np.intp]:
-    """Return all rows, or an even sample of them where they are too many to draw."""
+    """Return all rows, or a random sample if there are too many to draw."""
     if rows <= MOST_POINTS:
         return np.arange(rows)
     return np.sort(np.random.default_rng(0).choice(rows, size=MOST_POINTS, replace=False))
@@ -154,7 +154,7 @@ def finite_points(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.fl
 
 
 def moving_average(values: NDArray[np.float64], *, window: int) -> NDArray[np.float64]:
-    """Average each value with its neighbours; windows shrink at the ends."""
+    """Average each value with its neighbours; the window shrinks at the ends."""
     kernel = np.ones(window)
     weight = np.convolve(np.ones_like(values), kernel, mode="same")
     average: NDArray[np.float64] = np.convolve(values, kernel, mode="same") / weight
@@ -162,7 +162,7 @@ def moving_average(values: NDArray[np.float64], *, window: int) -> NDArray[np.fl
 
 
 def band_means(gold: Values, errors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middles of ten bands of gold, and the mean error in each."""
+    """Return the centres of ten bands of gold values, and the mean error in each band that has rows."""
     edges = np.histogram_bin_edges(gold, bins=10)
     band = np.clip(np.digitize(gold, edges) - 1, 0, 9)
     counts = np.bincount(band, minlength=10)

@@ -1,4 +1,4 @@
-"""Pages: the shared ground of the HTML reports, one self-contained file each."""
+"""Pages: what all HTML reports share; each is one self-contained file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from palbert.reporting.svg import require_matplotlib
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing and the sentence under it."""
+    """A drawing and its caption."""
 
     svg: Markup
     caption: str
 
 
 def plot(caption: str, draw: Callable[..., str], *arguments: Any, **settings: Any) -> list[Plot]:
-    """Draw one plot; the list is empty where matplotlib is not installed."""
+    """Return a list of one plot; it is empty if matplotlib is not installed."""
     try:
         return [Plot(Markup(draw(*arguments, **settings)), caption)]  # our own SVG, already escaped
     except MissingExtraError:
@@ -32,7 +32,7 @@ def plot(caption: str, draw: Callable[..., str], *arguments: Any, **settings: An
 
 
 def plots_note() -> str:
-    """Say how to get the plots, where they cannot be drawn; empty where they can."""
+    """Return how to install matplotlib if it is missing, otherwise an empty string."""
     try:
         require_matplotlib()
     except MissingExtraError as error:
@@ -41,7 +41,7 @@ def plots_note() -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template of this package; every value is HTML-escaped unless it is Markup."""
+    """Fill a template of this package; values are HTML-escaped unless they are Markup."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

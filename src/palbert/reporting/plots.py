@@ -1,13 +1,13 @@
 """Plots of a run and of its data, each as one inline SVG string.
 
 They need matplotlib (the extra `plots`); without it every function raises MissingExtraError.
-All are drawn about 400 units wide, so that their letters keep their size in a column of a page
-and on a phone.
+All are about 400 units wide, so that text keeps its size in a column of a page and on a phone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,11 @@ from palbert.reporting.marks import (
     stroke,
     whole_ticks,
 )
-from palbert.reporting.svg import INK, MUTED, SERIES, drawing, plain
+from palbert.reporting.svg import INK, MUTED, SERIES, drawing, shorten
 from palbert.reporting.wording import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "MOST_POINTS",
@@ -53,16 +56,16 @@ Series = tuple[Sequence[float], Sequence[float]]
 """The x and the y values of one line."""
 
 SMALL = (290.0, 180.0)
-"""Width and height of the plots that come one per task, three side by side."""
+"""Width and height of the plots with one per task, shown three in a row."""
 HEIGHT = 250.0
 
 
 def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = None) -> str:
-    """Draw training losses: faint as logged, strong as a moving average.
+    """Draw training losses: the logged values faintly, their moving average strongly.
 
     Args:
         losses: Steps and losses, by task.
-        tasks: Every task of the run, in order; fixes the colour of each. By default those of `losses`.
+        tasks: All tasks of the run, in order: each keeps its colour in every plot. By default those of `losses`.
     """
     order = list(tasks or losses)
     width, height = SMALL if len(losses) == 1 else (WIDTH, HEIGHT)
@@ -77,7 +80,7 @@ def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = N
             smooth = moving_average(y, window=max(1, len(y) // 15))
             stride = len(x) // 800 + 1
             axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
-            axes.plot(x[::stride], smooth[::stride], color=color, label=plain(task))
+            axes.plot(x[::stride], smooth[::stride], color=color, label=shorten(task))
             # One early spike must not flatten the rest of the curve.
             top = max(top, float(np.quantile(y, 0.995)), float(smooth.max()))
         axes.set_ylim(0.0, top * 1.08 or 1.0)
@@ -90,7 +93,7 @@ def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = N
 
 
 def cosine_curves(cosines: Mapping[str, Series]) -> str:
-    """Draw the cosine between the gradients of every pair of tasks, as a moving average; below 0 they conflict."""
+    """Draw the cosine between the gradients of each pair of tasks, and its moving average; below 0 they conflict."""
     label = f"Cosine between the gradients of {', '.join(cosines)} by step"
     with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
         axes = picture.figure.subplots()
@@ -103,7 +106,7 @@ def cosine_curves(cosines: Mapping[str, Series]) -> str:
             stride = len(x) // 800 + 1
             smooth = moving_average(y, window=max(1, len(y) // 15))
             axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
-            axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=plain(pair))
+            axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=shorten(pair))
         axes.set(xlabel="step", ylabel="cosine")
         axes.xaxis.set_major_locator(whole_ticks(5))
         axes.xaxis.set_major_formatter(count_tick)
@@ -117,18 +120,18 @@ def score_curves(
     *,
     overall: Sequence[float] | None = None,
 ) -> str:
-    """Draw the score of every task, and the overall score, after every epoch; NaN leaves a gap.
+    """Draw the score of each task, and the overall score, after each epoch; NaN leaves a gap.
 
     Args:
-        epochs: When the scores were taken; 0 is before training.
-        scores: One value an epoch, by task.
-        overall: The overall score; its best epoch is ringed.
+        epochs: The epochs of the scores; 0 is before training.
+        scores: One value per epoch, by task.
+        overall: The overall score; its best epoch is circled.
     """
     with drawing(width=WIDTH, height=HEIGHT + 20, label=f"Scores of {', '.join(scores)} by epoch") as picture:
         axes = picture.figure.subplots()
         for index, (task, values) in enumerate(scores.items()):
             color, dashes = stroke(index)
-            axes.plot(epochs, values, color=color, linestyle=dashes, marker="o", markersize=3.5, label=plain(task))
+            axes.plot(epochs, values, color=color, linestyle=dashes, marker="o", markersize=3.5, label=shorten(task))
         if overall is not None and np.isfinite(overall).any():
             axes.plot(epochs, overall, color=INK, linewidth=2.6, marker="o", markersize=4.5, label="overall")
             best = int(np.nanargmax(overall))
@@ -139,10 +142,10 @@ def score_curves(
 
 
 def seed_scores(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
-    """Draw what every seed of some rows scored, and their means: a panel for each metric, all of one height in points.
+    """Draw the scores of each seed of several rows and their means: one panel per metric, all with the same scale.
 
     Args:
-        scores: One value a seed, by metric and row; every metric has the same rows.
+        scores: One value per seed, by metric and row; every metric has the same rows.
     """
     rows = list(next(iter(scores.values())))
     ends = {metric: (min(map(min, own.values())), max(map(max, own.values()))) for metric, own in scores.items()}
@@ -155,11 +158,15 @@ def seed_scores(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
                 color, _ = stroke(place)
                 mean = float(np.mean(values[row]))
                 axes.plot(
-                    [place - 0.3, place + 0.3], [mean, mean], color=color, linewidth=2.6, label=plain(row, length=40)
+                    [place - 0.3, place + 0.3],
+                    [mean, mean],
+                    color=color,
+                    linewidth=2.6,
+                    label=shorten(row, length=40),
                 )
                 axes.plot([place] * len(values[row]), values[row], "o", color=color, markersize=4.5, alpha=0.6)
             middle = sum(ends[metric]) / 2
-            axes.set(title=plain(metric), xlim=(-0.6, len(rows) - 0.4), ylim=(middle - half, middle + half))
+            axes.set(title=shorten(metric), xlim=(-0.6, len(rows) - 0.4), ylim=(middle - half, middle + half))
             axes.set_xticks([])
             axes.tick_params(axis="y", labelsize=8.5)
             axes.yaxis.set_major_formatter(score_tick)
@@ -172,7 +179,7 @@ def task_counts(
     planned: Mapping[str, Sequence[float]],
     drawn: Mapping[str, Sequence[float]],
 ) -> str:
-    """Draw how often every task came up in every epoch: rings as planned, dots and lines as drawn."""
+    """Draw how many batches of each task an epoch had: planned as circles, drawn as dots and lines."""
     tasks = list(dict.fromkeys([*planned, *drawn]))
     label = f"Batches of {', '.join(tasks)} by epoch, planned and drawn"
     with drawing(width=WIDTH, height=HEIGHT + 20, label=label) as picture:
@@ -182,7 +189,7 @@ def task_counts(
             if task in planned:
                 axes.plot(epochs, planned[task], "o", markersize=8, fillstyle="none", color=color, alpha=0.75)
             counts = drawn.get(task, [np.nan] * len(epochs))
-            axes.plot(epochs, counts, color=color, linestyle=dashes, marker="o", markersize=3.5, label=plain(task))
+            axes.plot(epochs, counts, color=color, linestyle=dashes, marker="o", markersize=3.5, label=shorten(task))
         axes.plot([], [], "o", markersize=8, fillstyle="none", color=MUTED, label="planned")
         axes.set_ylim(bottom=0.0)
         axes.yaxis.set_major_formatter(count_tick)
@@ -192,12 +199,12 @@ def task_counts(
 
 
 def label_distribution(splits: Mapping[str, Values], *, classes: Sequence[str] = (), name: str = "") -> str:
-    """Draw the labels of several splits side by side, as shares of each split.
+    """Draw the label distributions of several splits next to each other, as shares of each split.
 
     Args:
         splits: Labels, or predictions, by the name of the split; empty ones are left out.
-        classes: Class names in index order; without them the labels are numbers and make a histogram.
-        name: What the labels belong to, for the picture's description.
+        classes: Class names in index order; without them the labels are numbers and drawn as histograms.
+        name: The task, for the description of the picture.
     """
     filled = {split: values for split, values in splits.items() if len(values)}
     with drawing(width=WIDTH, height=HEIGHT, label=f"Labels of {name}: {', '.join(filled)}") as picture:
@@ -212,7 +219,7 @@ def label_distribution(splits: Mapping[str, Values], *, classes: Sequence[str] =
 
 
 def confusion_matrix(matrix: NDArray[np.int64], classes: Sequence[str], *, name: str = "") -> str:
-    """Draw gold (down) against predicted (across): the shade is the share of the row, the number a count."""
+    """Draw gold classes (down) against predicted ones (across): shades are shares of the row, numbers are counts."""
     size = len(classes)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     label = f"Confusion matrix of {name}: {size} classes, {int(matrix.sum())} rows"
@@ -224,12 +231,12 @@ def confusion_matrix(matrix: NDArray[np.int64], classes: Sequence[str], *, name:
         axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="predicted", ylabel="gold")
         axes.spines["bottom"].set_visible(False)
         class_ticks(axes, classes, width=WIDTH * 0.75)
-        axes.set_yticks(range(size), [plain(label, length=16) for label in classes])
+        axes.set_yticks(range(size), [shorten(label, length=16) for label in classes])
     return picture.svg
 
 
 def similarity_scatter(gold: Values, predicted: Values, *, name: str = "") -> str:
-    """Draw predicted against gold numbers, with the line on which they are equal."""
+    """Draw predicted against gold numbers, with the diagonal on which they are equal."""
     with drawing(width=WIDTH, height=360, label=f"Gold against predicted numbers of {name}") as picture:
         axes = picture.figure.subplots()
         ends = [float(min(gold.min(), predicted.min())), float(max(gold.max(), predicted.max()))]
@@ -242,7 +249,7 @@ def similarity_scatter(gold: Values, predicted: Values, *, name: str = "") -> st
 
 
 def residuals(gold: Values, predicted: Values, *, name: str = "") -> str:
-    """Draw predicted minus gold: its histogram, and against gold with the mean in ten bands."""
+    """Draw predicted minus gold: as a histogram, and against gold with the mean of ten bands."""
     errors = np.asarray(predicted - gold, dtype=np.float64)
     with drawing(width=WIDTH, height=360, label=f"Residuals of {name}: histogram, and against gold") as picture:
         upper, lower = picture.figure.subplots(2, 1)
@@ -259,13 +266,13 @@ def residuals(gold: Values, predicted: Values, *, name: str = "") -> str:
 
 
 def length_histogram(lengths: Values, *, max_length: int, name: str = "", small: bool = False) -> str:
-    """Draw token lengths before truncation, with the longest length the encoder reads.
+    """Draw token lengths before truncation, and the length at which inputs are truncated.
 
     Args:
-        lengths: Tokens of every input of the encoder.
-        max_length: Where inputs are cut.
-        name: What the inputs belong to, for the picture's description.
-        small: Draw it to stand with two others in a row.
+        lengths: The number of tokens of each input of the encoder.
+        max_length: The length at which inputs are truncated.
+        name: The task, for the description of the picture.
+        small: Draw it for a row of three.
     """
     cut = int(np.count_nonzero(lengths > max_length))
     right = int(max(np.quantile(lengths, 0.995), max_length)) + 1
@@ -278,18 +285,7 @@ def length_histogram(lengths: Values, *, max_length: int, name: str = "", small:
         axes = picture.figure.subplots()
         axes.bar(edges[:-1], counts, width=width * 0.9, align="edge", color=color, alpha=0.8)
         axes.axvline(max_length + 0.5, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
-        note = f"max_length {max_length}\n{percent(cut / max(len(lengths), 1))} truncated"
-        side = "right" if max_length > 0.45 * edges[-1] else "left"
-        shift = (-6, -2) if side == "right" else (6, -2)
-        axes.annotate(
-            note,
-            xy=(max_length + 0.5, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=shift,
-            textcoords="offset points",
-            ha=side,
-            va="top",
-        )
+        _annotate_limit(axes, max_length, cut / max(len(lengths), 1), right_side=max_length <= 0.45 * edges[-1])
         longer = " (last bar: and more)" if lengths.max() > edges[-1] else ""
         axes.set(
             xlabel=f"tokens{longer}",
@@ -300,3 +296,16 @@ def length_histogram(lengths: Values, *, max_length: int, name: str = "", small:
         axes.yaxis.set_major_locator(whole_ticks(5))
         axes.yaxis.set_major_formatter(count_tick)
     return picture.svg
+
+
+def _annotate_limit(axes: Axes, max_length: int, truncated: float, *, right_side: bool) -> None:
+    """Write the limit and the share of truncated inputs next to the line at the limit."""
+    axes.annotate(
+        f"max_length {max_length}\n{percent(truncated)} truncated",
+        xy=(max_length + 0.5, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(6, -2) if right_side else (-6, -2),
+        textcoords="offset points",
+        ha="left" if right_side else "right",
+        va="top",
+    )

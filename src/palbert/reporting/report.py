@@ -1,4 +1,4 @@
-"""The report of a run: one self-contained HTML page, made to be read."""
+"""The report of a run: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SHOWN_ELSEWHERE = {"overall", "formula", "encoder", "seed", "tasks", "seconds",
 
 @dataclass(frozen=True)
 class RunReport:
-    """What the report of a run is made of."""
+    """Everything that the report of a run shows."""
 
     title: str
     summary: dict[str, Any]
     """The content of report.json."""
     results: list[TaskResult]
     formula: Formula | None = None
-    """How the results make up the overall score; None where something else does."""
+    """How the overall score is computed from the results; None if it is not."""
     resampled: dict[str, Resampled] = field(default_factory=dict)
     """The scores on bootstrap resamples, by task; scores are shown without intervals where it has none."""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -44,16 +44,16 @@ class RunReport:
     recipe_text: str = ""
     """The resolved recipe, as TOML."""
     notes: list[str] = field(default_factory=list)
-    """What a reader should know before trusting the scores, one sentence each."""
+    """What a reader should know about the scores, one sentence each."""
     lengths: dict[str, Values] = field(default_factory=dict)
     """Token lengths of the train rows before truncation, by task."""
     max_lengths: dict[str, int] = field(default_factory=dict)
-    """Where rows are cut, in tokens, by task."""
+    """The length at which rows are truncated, in tokens, by task."""
 
 
 @dataclass(frozen=True)
 class _OverallScore:
-    """The overall score with what the same formula gives for the baselines."""
+    """The overall score, and the same formula applied to the baselines."""
 
     value: float | None
     low: float | None = None
@@ -62,7 +62,7 @@ class _OverallScore:
 
     @property
     def gain(self) -> float | None:
-        """By how much the score is better than the best baseline."""
+        """How much better the score is than the best baseline."""
         if self.value is None or not self.baselines:
             return None
         return self.value - max(self.baselines.values())
@@ -70,7 +70,7 @@ class _OverallScore:
 
 @dataclass(frozen=True)
 class _DataRow:
-    """The data of one task in the table of the data section."""
+    """One task in the table of the data section."""
 
     task: str
     train: int | None
@@ -82,7 +82,7 @@ class _DataRow:
 
 
 def render_report(report: RunReport) -> str:
-    """Render a run's report as one HTML page that loads nothing from outside."""
+    """Render the report of a run as one HTML page that loads nothing from elsewhere."""
     sections = [
         task_section(
             result,
@@ -131,7 +131,7 @@ def _overall_score(report: RunReport, sections: Sequence[TaskSection]) -> _Overa
 
 
 def _facts(report: RunReport) -> list[tuple[str, str]]:
-    """Return what else the summary holds and a line can show, such as the device or a version."""
+    """Return the other short values of the summary, such as the device, with their names."""
     extra = {
         key: value
         for key, value in report.summary.items()
@@ -148,7 +148,7 @@ def _of_kind(records: Sequence[Record], kind: str) -> list[Record]:
 
 
 def _series(report: RunReport, group: str) -> dict[str, tuple[list[float], list[float]]]:
-    """Return steps and values of what training lines hold under a name; what is no number is NaN."""
+    """Return the steps and values of one group of the training records; missing values are NaN."""
     series: dict[str, tuple[list[float], list[float]]] = {}
     for record in _of_kind(report.records, "train"):
         for name, value in record.get(group, {}).items():
@@ -218,7 +218,7 @@ def _count_plot(report: RunReport) -> list[Plot]:
 
 
 def _tasks_of(report: RunReport, found: Mapping[str, Any] | set[str]) -> list[str]:
-    """Put the names found in the order of the results, others after them, so that colours agree."""
+    """Return names in the order of the results, others after them, so that each keeps its colour in all plots."""
     known = [result.task for result in report.results]
     return [task for task in known if task in found] + sorted(set(found) - set(known))
 

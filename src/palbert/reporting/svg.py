@@ -1,7 +1,7 @@
 """Figures as inline SVG that takes its colours and its font from the page around it.
 
-Matplotlib draws with placeholder colours; afterwards they become CSS variables, so one drawing
-serves the light and the dark theme. The page defines `--ink`, `--muted`, `--grid`, `--heat` (under ink) and
+Matplotlib draws with placeholder colours, which are then replaced by CSS variables, so that one drawing works in the
+light and the dark theme. The page defines `--ink`, `--muted`, `--grid`, `--heat` (a background for ink) and
 `--series-1` to `--series-6`.
 """
 
@@ -69,7 +69,7 @@ _STYLE: dict[str, Any] = {
     "legend.borderpad": 0.0,
 }
 
-# Matplotlib's settings are global to the process, so one drawing at a time may change them.
+# Matplotlib's settings are global to the process, so only one drawing at a time may change them.
 _LOCK = threading.Lock()
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
@@ -77,7 +77,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 
 @dataclass
 class Drawing:
-    """A figure to draw on; `svg` is there once the `drawing` block has ended."""
+    """A figure to draw on; `svg` is set when the `drawing` block ends."""
 
     figure: Figure
     svg: str = ""
@@ -86,7 +86,7 @@ class Drawing:
 def require_matplotlib() -> None:
     """Raise MissingExtraError if matplotlib is not installed."""
     try:
-        import matplotlib  # noqa: F401  (only its presence is asked for)
+        import matplotlib  # noqa: F401  (only checked for)
     except ImportError as error:
         raise MissingExtraError("Plots need", package="matplotlib", extra="plots") from error
 
@@ -98,7 +98,7 @@ def drawing(*, width: float, height: float, label: str) -> Iterator[Drawing]:
     Args:
         width: Width of the view box.
         height: Height of the view box.
-        label: What the picture shows, for readers who do not see it.
+        label: What the picture shows, for screen readers.
 
     Yields:
         The drawing, whose figure has a constrained layout.
@@ -111,10 +111,10 @@ def drawing(*, width: float, height: float, label: str) -> Iterator[Drawing]:
     from matplotlib.figure import Figure
 
     with _LOCK, matplotlib.rc_context(), warnings.catch_warnings():
-        # The page's font draws the letters, so it does not matter that matplotlib's lacks some.
+        # The text is drawn in the page's font, so glyphs that matplotlib's font lacks do not matter.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         matplotlib.rcdefaults()
-        settings: Any = matplotlib.rcParams  # matplotlib's versions type its keys differently
+        settings: Any = matplotlib.rcParams  # versions of matplotlib type its keys differently
         settings.update(_STYLE)
         picture = Drawing(Figure(figsize=(width / 72.0, height / 72.0), layout="constrained"))
         yield picture
@@ -125,11 +125,11 @@ def drawing(*, width: float, height: float, label: str) -> Iterator[Drawing]:
 
 
 def standalone(svg: str) -> str:
-    """Make a drawing a file of its own: the light theme's colours, a font and a white ground."""
+    """Turn a drawing into a file of its own, with the light theme's colours, a font and a white background."""
     style = Path(__file__).with_name("templates") / "style.css"
     colors: dict[str, str] = {}
     for name, color in re.findall(r"--([\w-]+): (#\w+)", style.read_text("utf-8")):
-        colors.setdefault(name, color)  # the light theme comes first
+        colors.setdefault(name, color)  # the light theme is defined first
     root = ElementTree.fromstring(re.sub(r"var\(--([\w-]+)\)", lambda match: colors[match[1]], svg))
     _, _, width, height = root.attrib["viewBox"].split()
     root.attrib.update(
@@ -141,8 +141,8 @@ def standalone(svg: str) -> str:
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def plain(text: str, *, length: int = 24) -> str:
-    """Make a name fit to be drawn: one line, no control characters, at most `length` characters."""
+def shorten(text: str, *, length: int = 24) -> str:
+    """Return a name that can be drawn: one line without control characters, at most `length` characters long."""
     line = _CONTROL.sub(" ", text).strip()
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
@@ -150,8 +150,8 @@ def plain(text: str, *, length: int = 24) -> str:
 def inline(document: str, *, label: str) -> str:
     """Turn matplotlib's SVG document into an element for an HTML page.
 
-    The element has no fixed size, no namespaces, no ids but those it refers to (made unique by a
-    digest of the drawing and its label), and CSS variables in place of the placeholder colours.
+    The element has no fixed size, no namespaces, only ids that it refers to (made unique by a hash of the drawing and
+    its label), and CSS variables in place of the placeholder colours.
     """
     digest = hashlib.sha256((label + document).encode()).hexdigest()[:10]
     root = ElementTree.fromstring(document)
@@ -194,7 +194,7 @@ def _restyle(element: ElementTree.Element) -> None:
     if "style" in element.attrib:
         declarations = (part.partition(":") for part in element.attrib["style"].split(";") if part.strip())
         style = {name.strip(): value.strip() for name, _, value in declarations}
-        # The family is the page's; the size and the weight are the drawing's.
+        # The font family is the page's; size and weight are the drawing's.
         font = style.pop("font", "")
         style.pop("font-family", None)
         if size := re.search(r"[\d.]+px", font):
@@ -214,7 +214,7 @@ def _rounded(text: str) -> str:
 
 
 def _hoist_marker_styles(root: ElementTree.Element) -> None:
-    """Give a group of equal markers one style in place of one each: scatter plots shrink by half."""
+    """Give a group of equal markers one common style, which halves the size of scatter plots."""
     for group in root.iter("g"):
         markers = [child for child in group if child.tag == "use"]
         styles = {marker.get("style") for marker in markers}

@@ -7,36 +7,36 @@ import time
 import numpy as np
 import pytest
 
-from palbert.metrics import METRICS
+from palbert.metrics import METRICS, Metric, Values
 from palbert.reporting.bootstrap import interval, paired
 
 
-def rows(count, *, seed=0, right=0.8):
+def rows(count: int, *, seed: int = 0, right: float = 0.8) -> tuple[Values, Values]:
     generator = np.random.default_rng(seed)
     gold = generator.integers(2, size=count)
     return gold, np.where(generator.random(count) < right, gold, 1 - gold)
 
 
-def numbers(count, *, seed=0, noise=1.0):
+def numbers(count: int, *, seed: int = 0, noise: float = 1.0) -> tuple[Values, Values]:
     generator = np.random.default_rng(seed)
     gold = np.round(generator.uniform(0, 5, count) * 5) / 5
     return gold, gold + generator.normal(0, noise, count)
 
 
-def values_for(metric, count):
+def values_for(metric: Metric, count: int) -> tuple[Values, Values]:
     return numbers(count) if "number" in metric.targets else rows(count)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 @pytest.mark.parametrize("count", [1, 2, 9, 200])
-def test_the_interval_holds_the_estimate(metric, count):
+def test_the_interval_holds_the_estimate(metric: Metric, count: int) -> None:
     gold, predicted = values_for(metric, count)
     low, high = interval(gold, predicted, metric, resamples=200)
     assert low <= metric(gold, predicted) <= high
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-def test_the_interval_shrinks_with_more_rows(metric):
+def test_the_interval_shrinks_with_more_rows(metric: Metric) -> None:
     widths = []
     for count in (100, 1600):
         low, high = interval(*values_for(metric, count), metric, resamples=300)
@@ -45,26 +45,26 @@ def test_the_interval_shrinks_with_more_rows(metric):
     assert widths[1] < widths[0] / 2.5
 
 
-def test_a_higher_level_gives_a_wider_interval():
+def test_a_higher_level_gives_a_wider_interval() -> None:
     gold, predicted = rows(300)
     inner = interval(gold, predicted, METRICS["accuracy"], level=0.5)
     outer = interval(gold, predicted, METRICS["accuracy"], level=0.99)
     assert outer[0] < inner[0] < inner[1] < outer[1]
 
 
-def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     gold, predicted = numbers(150)
     first = interval(gold, predicted, METRICS["pearson"], seed=3)
     assert interval(gold, predicted, METRICS["pearson"], seed=3) == first
     assert interval(gold, predicted, METRICS["pearson"], seed=4) != first
 
 
-def test_perfect_predictions_have_no_spread():
+def test_perfect_predictions_have_no_spread() -> None:
     gold, _ = rows(50)
     assert interval(gold, gold, METRICS["accuracy"]) == (1.0, 1.0)
 
 
-def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     covered = 0
     for seed in range(150):
         low, high = interval(*rows(200, seed=seed, right=0.8), METRICS["accuracy"], resamples=200, seed=seed)
@@ -72,13 +72,13 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     assert 0.89 <= covered / 150 <= 0.99
 
 
-def test_identical_predictions_do_not_differ():
+def test_identical_predictions_do_not_differ() -> None:
     gold, predicted = numbers(100)
     found = paired(gold, predicted, predicted, METRICS["pearson"])
     assert (found.difference, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
 
 
-def test_a_clear_difference_has_a_small_p_value_and_an_interval_without_zero():
+def test_a_clear_difference_has_a_small_p_value_and_an_interval_without_zero() -> None:
     gold, good = rows(1000, right=0.9)
     _, poor = rows(1000, right=0.8)
     found = paired(gold, good, poor, METRICS["accuracy"])
@@ -86,7 +86,7 @@ def test_a_clear_difference_has_a_small_p_value_and_an_interval_without_zero():
     assert 0.0 < found.low < found.difference < found.high
 
 
-def test_swapping_the_sets_turns_the_sign():
+def test_swapping_the_sets_turns_the_sign() -> None:
     gold, good = rows(300, right=0.9)
     _, poor = rows(300, right=0.85)
     one = paired(gold, good, poor, METRICS["accuracy"])
@@ -95,7 +95,7 @@ def test_swapping_the_sets_turns_the_sign():
     assert other.p_value == one.p_value
 
 
-def test_p_values_of_equally_good_predictions_are_rarely_small():
+def test_p_values_of_equally_good_predictions_are_rarely_small() -> None:
     small = 0
     for seed in range(100):
         gold, first = rows(150, seed=seed)
@@ -106,7 +106,7 @@ def test_p_values_of_equally_good_predictions_are_rarely_small():
 
 
 @pytest.mark.parametrize("name", ["accuracy", "pearson"])
-def test_twenty_thousand_rows_are_resampled_in_moments(name):
+def test_twenty_thousand_rows_are_resampled_in_moments(name: str) -> None:
     gold, predicted = values_for(METRICS[name], 20_000)
     start = time.process_time()  # counts all threads: a metric that starts some is seen
     interval(gold, predicted, METRICS[name])
