@@ -1,4 +1,4 @@
-"""Corpus: many texts without labels, each once, some of them held out; long ones are cut into pieces."""
+"""Corpus: distinct texts without labels, some of them held out; long ones are split into pieces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palbert.data.ragged import Ragged, ranges
 from palbert.errors import DataError
 
 FEWEST_HELD_OUT = 50
-"""Texts that are held out at least, where that is no more than a fifth of them."""
+"""At least this many texts are held out, unless that is more than a fifth of them."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Corpus:
     """Pieces of texts, as token ids without special tokens."""
 
     tokens: tuple[Ragged]
-    """One column; a piece is never longer than the room between the special tokens."""
+    """One column; a piece fits between the special tokens."""
     texts: int
-    """Different texts that the pieces come from."""
+    """The number of texts that the pieces come from."""
     labels: None = None
-    """Nothing: text is its own label."""
+    """None: masked tokens are the labels."""
 
     def __len__(self) -> int:
         return len(self.tokens[0])
@@ -33,22 +33,22 @@ class Corpus:
 def split_corpus(columns: Iterable[Ragged], *, room: int, held_out: float, seed: int) -> tuple[Corpus, Corpus]:
     """Return a corpus to train on and one to evaluate on.
 
-    A text that comes twice, in one column or in two, is used once; no text is in both parts.
+    A text that occurs several times, in one column or in two, is used once; no text is in both corpora.
 
     Args:
         columns: Token ids of texts, without special tokens.
-        room: Tokens of the longest piece.
+        room: The largest number of tokens of a piece.
         held_out: The share of the texts to evaluate on.
-        seed: Draws those texts.
+        seed: The seed of the random choice of these texts.
 
     Raises:
-        DataError: There are not two different texts.
+        DataError: There are fewer than two different texts.
     """
     texts = _distinct(Ragged.concatenate(columns))
     if len(texts) < 2:
         raise DataError(
-            f"Expected two different texts at least, one to train on and one to hold out, found {len(texts)}.",
-            hint="Give more text, with --text FILE or in the tasks' training files.",
+            f"Expected at least two different texts, one to train on and one to hold out, found {len(texts)}.",
+            hint="Give more text with --text FILE, or in the tasks' training files.",
         )
     fewest = max(1, min(FEWEST_HELD_OUT, len(texts) // 5))
     count = min(max(round(held_out * len(texts)), fewest), len(texts) - 1)
@@ -61,7 +61,7 @@ def split_corpus(columns: Iterable[Ragged], *, room: int, held_out: float, seed:
 
 
 def _distinct(texts: Ragged) -> Ragged:
-    """Keep the first of equal texts, and none that is empty."""
+    """Keep the first of equal texts; drop empty ones."""
     first: dict[bytes, int] = {}
     for row, length in enumerate(texts.lengths):
         if length:
@@ -70,7 +70,7 @@ def _distinct(texts: Ragged) -> Ragged:
 
 
 def _pieces(texts: Ragged, room: int) -> Ragged:
-    """Cut each text after every `room` tokens: the values stay, there are only more rows."""
+    """Split each text after every `room` tokens; only the offsets change."""
     counts = -(-texts.lengths // room)
     starts = np.repeat(texts.offsets[:-1], counts) + room * ranges(np.zeros_like(counts), counts)
     return Ragged(texts.values, np.append(starts, texts.offsets[-1]))

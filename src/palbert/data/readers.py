@@ -26,13 +26,13 @@ class Chunk:
     columns: dict[str, list[Any]]
     """Values as the file has them: text in CSV and TSV, anything in JSONL and Parquet."""
     lines: list[int]
-    """Where each row begins in the file, from 1 (in Parquet: the row's number)."""
+    """The line on which each row begins, from 1 (in Parquet: the number of the row)."""
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def column(self, name: str) -> list[str | None]:
-        """Return a column as text, or say which ones there are."""
+        """Return a column as text; raise DataError with the known columns if it does not exist."""
         if name not in self.columns:
             raise no_column(self.path, name, list(self.columns))
         values = self.columns[name]
@@ -45,12 +45,12 @@ class Chunk:
 
 
 def no_column(path: str, name: str, known: list[str]) -> DataError:
-    """Return the error of a column that a file does not have."""
+    """Return the error for a column that a file does not have."""
     return DataError(f"{path}: no column '{name}'.", hint=did_you_mean(name, [column for column in known if column]))
 
 
 def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> Iterator[Chunk]:
-    """Read a file, or a Hub data set, a chunk at a time; at least one chunk, maybe empty."""
+    """Read a file or a Hub data set in chunks; there is at least one, which may be empty."""
     for file in resolve_files(path):
         suffix = file.suffix.lower()
         if suffix == ".jsonl":
@@ -65,7 +65,7 @@ def read_chunks(path: str, *, quoting: Quoting = "auto", size: int = CHUNK) -> I
 
 
 def read_lines(path: str) -> list[str]:
-    """Read a plain text file, one text a line; blank lines are none."""
+    """Read a plain text file with one text per line; blank lines are skipped."""
     file = Path(path)
     try:
         with file.open(encoding="utf-8-sig", newline="\n") as stream:
@@ -75,7 +75,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def column_names(path: str, *, quoting: Quoting = "auto") -> list[str]:
-    """Return the columns of a file; of JSONL, all that any row has, so that all of it is read."""
+    """Return the columns of a file; a JSONL file is read to its end, as each row may have its own."""
     names: dict[str, None] = {}
     for chunk in read_chunks(path, quoting=quoting):
         names |= dict.fromkeys(chunk.columns)
@@ -85,7 +85,7 @@ def column_names(path: str, *, quoting: Quoting = "auto") -> list[str]:
 
 
 def count_rows(path: str) -> int:
-    """Count the rows of a file without reading them; a little more where texts hold line breaks."""
+    """Estimate the number of rows without parsing them; line breaks in texts make it too high."""
     total = 0
     for file in resolve_files(path):
         if file.suffix.lower() == ".parquet":
@@ -102,9 +102,7 @@ def resolve_files(path: str) -> list[Path]:
         return _hub_files(path)
     file = Path(path)
     if file.exists() and not file.is_file():
-        raise DataError(
-            f"{path}: not a file that can be read twice.", hint="Give a .csv, .tsv, .jsonl or .parquet file."
-        )
+        raise DataError(f"{path}: not a regular file.", hint="Give a .csv, .tsv, .jsonl or .parquet file.")
     if not file.is_file():
         raise DataError(f"No such file: {path}")
     return [file]
@@ -122,10 +120,10 @@ def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
                     stream,
                     delimiter=separator,
                     quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-                    strict=True,  # or a quote that is never closed would take the rest of the file for one text
+                    strict=True,  # otherwise an unclosed quote would turn the rest of the file into one text
                 )
                 rows = _numbered(file, reader)
-            else:  # csv would end a line at a lone carriage return inside a field
+            else:  # csv would end a line at a lone carriage return within a field
                 stripped = (line.rstrip("\r\n") for line in stream)
                 rows = ((number, line.split("\t") if line else []) for number, line in enumerate(stripped, 1))
             yield from _separated_chunks(file, rows, size)
@@ -134,16 +132,17 @@ def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
 
 
 def _numbered(file: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """Give each row the line where it begins; csv counts the lines up to its end."""
+    """Yield each row with the line on which it begins; csv counts the lines up to its end."""
     begin = 1
     try:
         for row in reader:
             yield begin, row
             begin = reader.line_num + 1
     except csv.Error as error:
-        what = "a quote that begins here is never closed" if "unexpected end" in str(error) else str(error)
+        what = "a quote that opens here is never closed" if "unexpected end" in str(error) else str(error)
         raise DataError(
-            f"{file}, line {begin}: {what}.", hint='Mend the row, or set quoting = "off" if quotes mean nothing here.'
+            f"{file}, line {begin}: {what}.",
+            hint='Fix the row, or set quoting = "off" if quotes mean nothing here.',
         ) from error
 
 
@@ -158,7 +157,7 @@ def _separated_chunks(file: Path, rows: Iterator[tuple[int, list[str]]], size: i
     started = False
     for number, row in rows:
         if not row:
-            continue  # a blank line, as at the end of many files; "" in quotes is a row with an empty field
+            continue  # a blank line, as at the end of many files; a quoted "" is a row with an empty field
         if len(row) > width:
             raise DataError(
                 f"{file}, line {number}: expected {width} fields, found {len(row)}.",
@@ -195,7 +194,7 @@ def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:
             if not isinstance(row, dict):
                 raise DataError(f"{file}, line {number}: expected an object, found {line[:40]!r}.")
             if b"\\u" in line and not _is_unicode(row):
-                raise DataError(f"{file}, line {number}: holds half a surrogate pair, which is no character.")
+                raise DataError(f"{file}, line {number}: expected valid Unicode, found half of a surrogate pair.")
             rows.append(row)
             lines.append(number)
             if len(rows) == size:
@@ -206,7 +205,7 @@ def _read_jsonl(file: Path, size: int) -> Iterator[Chunk]:
 
 
 def _is_unicode(row: dict[str, Any]) -> bool:
-    """Whether a row can be written as UTF-8; JSON's escapes can spell what cannot."""
+    """Whether a row can be written as UTF-8; escapes in JSON allow values that cannot."""
     try:
         json.dumps(row, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -242,7 +241,7 @@ def _read_parquet(file: Path, size: int) -> Iterator[Chunk]:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a value of a file as the text that a CSV file would have for it; a truth value is 0 or 1."""
+    """Return a value as the text that a CSV file would have for it; Booleans are 0 or 1."""
     if value is None or isinstance(value, str):
         return value
     return str(int(value)) if isinstance(value, bool) else str(value)
@@ -258,11 +257,11 @@ def _not_utf8(file: Path) -> DataError:
                     f"{file}, line {number}: expected UTF-8, found byte 0x{line[error.start]:02x}.",
                     hint="Convert the file, for example: iconv -f latin1 -t utf-8",
                 )
-    raise AssertionError(f"{file} was not UTF-8 and now is")
+    raise AssertionError(f"{file} was not UTF-8 and now it is")
 
 
 def _hub_files(path: str) -> list[Path]:
-    """Fetch the files of one split of `hf:owner/name[/config]:split`."""
+    """Download the files of one split of `hf:owner/name[/config]:split`."""
     name, separator, split = path.removeprefix("hf:").partition(":")
     owner, _, rest = name.partition("/")
     repository, _, config = rest.partition("/")

@@ -1,4 +1,4 @@
-"""Tokenizer: texts to token ids, and the special tokens that go around them."""
+"""Tokenizer: token ids of texts, and the special tokens around them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palbert.errors import DataError, EncoderError
 
 BATCH = 8192
 MASKS = ("[MASK]", "<mask>")
-"""What the families call the token that stands for a hidden word."""
+"""The names of the mask token in the supported families."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,27 @@ class Template:
     between: NDArray[np.int32]
     after: NDArray[np.int32]
     types: tuple[int, ...]
-    """Token types of the five stretches of a pair."""
+    """Token types of the five parts of a pair: before, a, between, b, after."""
 
     @property
     def single(self) -> int:
-        """Special tokens around one text."""
+        """The number of special tokens around one text."""
         return len(self.before) + len(self.after)
 
     @property
     def pair(self) -> int:
-        """Special tokens around two texts."""
+        """The number of special tokens around two texts."""
         return self.single + len(self.between)
 
     @property
     def filler(self) -> int:
-        """A token that is no word, to fill batches up with; 0 where texts stand by themselves."""
+        """A special token to pad batches with; 0 if the tokenizer has none around a text."""
         around = (*self.before, *self.after)
         return int(around[0]) if around else 0
 
 
 class TextTokenizer:
-    """A tokenizers.Tokenizer that returns ids without special tokens, in bulk, and its template."""
+    """A tokenizers.Tokenizer that returns ids without special tokens, many texts at a time, and its template."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokenizer.no_truncation()
@@ -60,7 +60,7 @@ class TextTokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> TextTokenizer:
-        """Load tokenizer.json, or BERT's vocab.txt where there is no other."""
+        """Load tokenizer.json or, if there is none, BERT's vocab.txt."""
         if (folder / "tokenizer.json").is_file():
             return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
         if (folder / "vocab.txt").is_file():
@@ -71,7 +71,7 @@ class TextTokenizer:
             return cls(wordpiece._tokenizer)
         raise EncoderError(
             f"{folder}: no tokenizer.json and no vocab.txt.",
-            hint="Save the tokenizer beside the weights with save_pretrained.",
+            hint="Save the tokenizer next to the weights with save_pretrained.",
         )
 
     def save(self, path: Path) -> None:
@@ -79,17 +79,17 @@ class TextTokenizer:
         self.tokenizer.save(str(path))
 
     def mask_id(self) -> int:
-        """Return the id of the token that stands for a hidden word."""
+        """Return the id of the mask token."""
         found = [number for number in map(self.tokenizer.token_to_id, MASKS) if number is not None]
         if not found:
             raise EncoderError(
-                f"The tokenizer has no token for a hidden word. Looked for {' and '.join(MASKS)}.",
+                f"The tokenizer has no mask token: found neither {' nor '.join(MASKS)}.",
                 hint="Only encoders that were pretrained on masked words can be pretrained further.",
             )
         return int(found[0])
 
     def ordinary_ids(self) -> list[int]:
-        """Return the ids that stand for text, in order; special tokens and that of a hidden word are none."""
+        """Return the ids of ordinary tokens in ascending order, without special tokens and the mask token."""
         around = np.concatenate([self.template.before, self.template.between, self.template.after])
         added = self.tokenizer.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special} | set(around.tolist())
@@ -101,18 +101,18 @@ class TextTokenizer:
         return Ragged.concatenate(self.stream(texts))
 
     def stream(self, texts: Sequence[str]) -> Iterator[Ragged]:
-        """Tokenize a few thousand texts at a time."""
+        """Tokenize texts in batches of a few thousand."""
         for start in range(0, max(len(texts), 1), BATCH):
             batch = list(texts[start : start + BATCH])
             try:
                 encodings = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            except TypeError as error:  # bytes that are not UTF-8, as a terminal hands them over
+            except TypeError as error:  # surrogates, which a terminal passes on for bytes that are not UTF-8
                 raise DataError("A text is not valid Unicode.", hint="Convert it to UTF-8.") from error
             yield Ragged.from_rows([encoding.ids for encoding in encodings])
 
 
 def _template(tokenizer: Tokenizer) -> Template:
-    """Read the special tokens off an encoded pair, so that every family's own layout is kept."""
+    """Derive the special tokens from an encoded pair, so that each family keeps its own layout."""
     encoding = tokenizer.encode("a", "b")
     special = np.array(encoding.special_tokens_mask, dtype=bool)
     ids = np.array(encoding.ids, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Treebanks with a grade at every node, such as SST's: each phrase becomes a row."""
+"""Treebanks with a grade at every node, such as SST: each phrase becomes a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palbert.errors import DataError
 TOKEN = re.compile(r"\(\s*\d+|[()]|[^\s()]+")
 """A bracket with its grade, a bracket, or a word."""
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", r"\/": "/", r"\*": "*"}
-"""How treebanks write what would be read as their own marks."""
+"""How treebanks escape their own markup."""
 
 
 class Phrase(NamedTuple):
@@ -24,7 +24,7 @@ class Phrase(NamedTuple):
 
 
 def phrases(lines: Iterable[str], *, name: str = "trees") -> Iterator[Phrase]:
-    """Yield every phrase of trees such as `(3 (2 Quite) (4 good))`, one a line; no text comes twice."""
+    """Yield each phrase of trees such as `(3 (2 Quite) (4 good))`, one tree per line; no text is repeated."""
     seen: set[str] = set()
     for number, line in enumerate(lines, 1):
         for phrase in _of_tree(line, f"{name}, line {number}") if line.strip() else ():
@@ -36,7 +36,7 @@ def phrases(lines: Iterable[str], *, name: str = "trees") -> Iterator[Phrase]:
 def _of_tree(line: str, place: str) -> list[Phrase]:
     """Return the phrases of one tree, the whole sentence first."""
     found: list[Phrase] = []
-    opened: list[tuple[str, int]] = []  # grade of each open bracket, and how many words were before it
+    opened: list[tuple[str, int]] = []  # the grade of each open bracket, and the number of words before it
     words: list[str] = []
     for token in TOKEN.findall(line):
         if len(token) > 1 and token[0] == "(" and (opened or not words):
@@ -47,7 +47,7 @@ def _of_tree(line: str, place: str) -> list[Phrase]:
         elif token[0] not in "()" and opened:
             words.append(_unescaped(token))
         else:
-            raise DataError(f"{place}: '{token}' has no place here; expected a tree like (3 (2 Quite) (4 good)).")
+            raise DataError(f"{place}: expected a tree such as (3 (2 Quite) (4 good)), found an unexpected '{token}'.")
     if opened or not found:
         raise DataError(f"{place}: a bracket is not closed.")
     return found[::-1]

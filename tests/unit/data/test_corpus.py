@@ -52,5 +52,5 @@ def test_long_texts_are_cut_into_pieces_and_nothing_is_lost() -> None:
 
 
 def test_one_text_is_not_enough() -> None:
-    with pytest.raises(DataError, match=r"two different texts at least.*found 1"):
+    with pytest.raises(DataError, match=r"at least two different texts.*found 1"):
         split_corpus([Ragged.from_rows([[1], [1], []])], room=8, held_out=0.02, seed=0)

@@ -74,7 +74,7 @@ def test_quoting_off_keeps_the_quotes_of_a_csv(tmp_path: Path, separator: str) -
 
 
 @pytest.mark.parametrize(
-    ("row", "said"), [('a,"never closed', "a quote that begins here is never closed"), ('a,"b"c', "expected after")]
+    ("row", "said"), [('a,"never closed', "a quote that opens here is never closed"), ('a,"b"c', "expected after")]
 )
 def test_quotes_that_do_not_fit_are_refused_with_the_line_where_the_row_begins(
     tmp_path: Path, row: str, said: str
@@ -177,7 +177,7 @@ def test_jsonl_fills_missing_keys_and_turns_values_into_text(tmp_path: Path) -> 
         ("{'a': 1}", "line 2: not valid JSON"),
         ('{"a": 1', "line 2: not valid JSON"),
         ("[1]", "line 2: expected an object"),
-        ('{"a": "cut \\ud83d"}', "line 2: holds half a surrogate pair"),
+        ('{"a": "cut \\ud83d"}', "line 2: expected valid Unicode, found half of a surrogate"),
     ],
 )
 def test_a_bad_json_line_is_refused_with_its_number(tmp_path: Path, line: str, reason: str) -> None:
@@ -334,7 +334,7 @@ def test_counting_rows_needs_no_reading(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_data_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").mkdir()
-    with pytest.raises(DataError, match="not a file that can be read twice"):
+    with pytest.raises(DataError, match="not a regular file"):
         read(tmp_path / "a.csv")
 
 

@@ -358,7 +358,7 @@ def test_an_encoder_without_a_mask_token_is_refused(
     settings = (folder / "tokenizer.json").read_text("utf-8").replace('"[MASK]"', '"[OTHER]"')
     (folder / "tokenizer.json").write_text(settings, "utf-8")
     result = cli("pretrain", write_recipe({**values, "encoder": str(folder)}), "--out", tmp_path / "new")
-    assert result.code == 2 and "no token for a hidden word. Looked for [MASK] and <mask>." in result.err
+    assert result.code == 2 and "no mask token: found neither [MASK] nor <mask>." in result.err
 
 
 def test_a_folder_is_not_written_over_and_never_onto_its_own_encoder(
