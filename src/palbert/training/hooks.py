@@ -1,4 +1,4 @@
-"""Hooks: what watches a run — progress bar, metrics.jsonl, TensorBoard, checkpoints."""
+"""Hooks that report: metrics.jsonl, the progress bar and TensorBoard."""
 
 from __future__ import annotations
 
@@ -12,20 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import TrainingError
-from palbert.metrics import METRICS
 from palbert.runtime.files import disk_errors, write_text
 from palbert.runtime.progress import Bar, bar
-from palbert.runtime.seeding import random_state
-from palbert.training.checkpoint import (
-    TrainerState,
-    link_checkpoint,
-    module_tensors,
-    optimizer_tensors,
-    read_description,
-    save_checkpoint,
-)
 from palbert.training.optimizer import rates
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
@@ -33,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class MetricsLog(Hook):
-    """Write one JSON object a line to metrics.jsonl, show progress, and stop a run that diverges.
+    """Write metrics.jsonl, one JSON object per line; show progress; stop a run whose loss is no longer a number.
 
     Losses stay on the device between lines: reading one waits for the GPU.
     """
@@ -50,7 +39,7 @@ class MetricsLog(Hook):
         self._line: Bar | None = None
 
     def on_start(self, trainer: Trainer) -> None:
-        """Drop lines that a resumed run will write again, and open the bar."""
+        """Remove lines that a resumed run will write again, and open the progress bar."""
         position = trainer.position
         started = trainer.sampler.epoch(position.epoch)[: position.done] if position.done else []
         self.drawn = Counter(task for step in started for task in step)
@@ -62,7 +51,7 @@ class MetricsLog(Hook):
         self._line = self._bar.__enter__()
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
-        """Collect; write a line now and then."""
+        """Collect losses; write a line every few steps."""
         for task, loss in losses.items():
             trainer.position.losses.setdefault(task, []).append(loss)
             self.drawn[task] += 1
@@ -87,7 +76,7 @@ class MetricsLog(Hook):
         self.clock = time.perf_counter()  # evaluation does not count as training time
 
     def on_stop(self, trainer: Trainer) -> None:
-        """Write what was collected, and keep it: a resumed run writes the whole line instead."""
+        """Write what was collected, and keep it: a resumed run replaces the line by a whole one."""
         position = trainer.position
         losses, cosines = position.losses, position.cosines
         if losses:
@@ -120,7 +109,7 @@ class MetricsLog(Hook):
             writer(record)
 
     def _is_due(self, step: int, trainer: Trainer) -> bool:
-        """Whether a line is written after a step: now and then, and at the end of an epoch."""
+        """Whether a line is written after a step: every few steps, and at the end of an epoch."""
         return step % self.every == 0 or step in trainer.sampler.ends
 
     def _is_before(self, record: dict[str, Any], trainer: Trainer) -> bool:
@@ -187,121 +176,19 @@ class TensorBoard:
         self.writer.flush()
 
 
-class Checkpoints(Hook):
-    """Keep `last`, the best overall and the best of each task.
-
-    A checkpoint's own scores are not among the best that it holds: whoever resumes from it links it anew, in case
-    the run was killed before it could.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        tokenizer: TextTokenizer,
-        *,
-        description: dict[str, Any],
-        metrics: dict[str, str],
-        every: int,
-        best: dict[str, float] | None = None,
-    ) -> None:
-        self.folder = folder
-        self.tokenizer = tokenizer
-        self.description = description
-        self.metrics = metrics
-        self.every = every
-        self.best = dict(best or {})
-
-    def on_start(self, trainer: Trainer) -> None:
-        """Link `last` as `best` where it is, if that was left undone."""
-        if trainer.position.step:
-            self._link_best(read_description(self.folder / "last")["scores"])
-
-    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
-        """Save `last` now and then."""
-        if trainer.position.step % self.every == 0:
-            self._save(trainer, {})
-
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """Save `last`, and link it as `best` where it is."""
-        found = {"epoch": evaluation.epoch, "overall": evaluation.overall, "tasks": evaluation.tasks}
-        self._save(trainer, found)
-        self._link_best(found)
-
-    def on_stop(self, trainer: Trainer) -> None:
-        """Save `last` at the step where the run stopped."""
-        self._save(trainer, {})
-
-    def _link_best(self, found: dict[str, Any]) -> None:
-        """Link `last` wherever its scores are the highest so far; it has none in the middle of an epoch."""
-        if not found:
-            return
-        scores = {"best": found["overall"]}
-        for task, metric in self.metrics.items():
-            scores[f"best-{task}"] = METRICS[metric].scaled(found["tasks"][task][metric])
-        for name, score in scores.items():
-            if score > self.best.get(name, -math.inf):
-                link_checkpoint(self.folder / "last", self.folder / name)
-                self.best[name] = score
-
-    def _save(self, trainer: Trainer, scores: dict[str, Any]) -> None:
-        if not all(bool(parameter.isfinite().all()) for parameter in trainer.parameters):
-            raise TrainingError(
-                f"The weights are no longer numbers at step {trainer.position.step}; the last checkpoint is kept.",
-                hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
-            )
-        device = trainer.parameters[0].device
-        save_checkpoint(
-            self.folder / "last",
-            trainer.average.model,
-            self.tokenizer,
-            description={**self.description, "step": trainer.position.step, "scores": scores},
-            state=TrainerState(
-                position=trainer.position.as_dict(),
-                best=self.best,
-                optimizer=optimizer_tensors(trainer.optimizer),
-                random=random_state(device, trainer.ranks),
-                objective=module_tensors(trainer.objective),
-                average=trainer.average.state(),
-            ),
-        )
-
-
-class Attendance(Hook):
-    """Be there when the first process saves a checkpoint: it asks the others for their generators' state."""
-
-    def __init__(self, *, every: int) -> None:
-        self.every = every
-
-    def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
-        """Answer now and then."""
-        if trainer.position.step % self.every == 0:
-            self._answer(trainer)
-
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """Answer after each epoch, when the first has evaluated."""
-        self._answer(trainer)
-
-    def on_stop(self, trainer: Trainer) -> None:
-        """Answer at the step where the run stopped."""
-        self._answer(trainer)
-
-    def _answer(self, trainer: Trainer) -> None:
-        random_state(trainer.parameters[0].device, trainer.ranks)
-
-
 def _number(value: float) -> float | None:
-    """Return what JSON can hold: nothing in place of infinity and NaN."""
+    """Return None in place of infinity and NaN, which JSON does not have."""
     return value if math.isfinite(value) else None
 
 
 def _mean_of_numbers(values: list[Any]) -> float | None:
-    """Average what is a number: the cosine with a gradient of 0 is none."""
+    """Average the finite values: the cosine with a gradient of 0 is NaN."""
     numbers = [number for number in map(float, values) if math.isfinite(number)]
     return sum(numbers) / len(numbers) if numbers else None
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl; lines that a crash cut off are left out."""
+    """Read metrics.jsonl, without lines that a crash cut off."""
     records = []
     if path.is_file():
         for line in path.read_text("utf-8").splitlines():

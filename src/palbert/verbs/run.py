@@ -20,7 +20,8 @@ from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state
 from palbert.training.checkpoint import TrainerState, load_weights, read_description, read_state, restore_trainer
-from palbert.training.hooks import Attendance, Checkpoints, MetricsLog, TensorBoard
+from palbert.training.checkpoint_hooks import Checkpoints, SendRandomState
+from palbert.training.hooks import MetricsLog, TensorBoard
 from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.trainer import Hook, Position, Trainer
 from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
@@ -110,7 +111,7 @@ class Run(ABC):
         """Return what logs and saves the run; a new run is scored before training."""
         training = self.recipe.training
         if not self.ranks.is_first:
-            return [Attendance(every=training.save_every)]
+            return [SendRandomState(every=training.save_every)]
         metrics = MetricsLog(self.folder.metrics, every=training.log_every, writers=self._tensorboard())
         checkpoints = Checkpoints(
             self.folder.checkpoints,

@@ -65,7 +65,7 @@ def test_a_best_that_was_not_linked_when_the_run_was_killed_is_linked_when_it_go
         raise SystemExit
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr("palbert.training.hooks.link_checkpoint", die)
+        patch.setattr("palbert.training.checkpoint_hooks.link_checkpoint", die)
         run.fit()
     run = start(training={"epochs": 2, "steps_per_epoch": 1}, resume=True)
     script(run.trainer, story)

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 import palbert
 from palbert.errors import RecipeError
 from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
-from palbert.training.hooks import Checkpoints, read_records
+from palbert.training.checkpoint_hooks import Checkpoints
+from palbert.training.hooks import read_records
 from palbert.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
