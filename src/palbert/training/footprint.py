@@ -1,7 +1,8 @@
-"""Footprint: the memory that a training step takes at its peak, predicted from small steps, and measured."""
+"""Footprint: the memory that a training step takes at its peak, predicted from smaller steps, and measured."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,15 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
-from palbert.runtime.memory import Timeline, bytes_of, gauge, requested_bytes, stretches
+from palbert.data.streams import Stream
+from palbert.errors import DeviceError
+from palbert.runtime.memory import bytes_of, peak_bytes
 from palbert.training.execution import Eager, Graphs
-from palbert.training.miniature import miniature, scales
+from palbert.training.feed import Feed
 from palbert.training.trainer import Trainer
+
+SHARES = (0.5, 0.75)
+"""Of the rows of a step: what the steps have that its peak is predicted from."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """A step of the plan and what it has to carry."""
+    """A step of the plan and its size."""
 
     step: int
     """Its number in the run, from 1."""
@@ -27,7 +33,7 @@ class Load:
     sets: tuple[str, ...]
     """The sets whose batches it takes."""
     tokens: int
-    """Tokens of its largest batch: of all it has, unless it is cut into pieces or each set is a batch of its own."""
+    """Tokens of its largest batch; it has several if it is cut into pieces or each set has a batch of its own."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +41,17 @@ class Footprint:
     """Bytes that live when a step is at its peak."""
 
     parameters: int
-    """The model's, and what objectives train."""
+    """Of the model and of the objectives."""
     optimizer: int
     """The optimizer's state."""
     other: int
-    """Averages, other copies of the weights, buffers; on CUDA also what libraries hold."""
+    """Averages and other copies of the weights, and buffers; on CUDA also what libraries hold."""
     gradients: int
-    """What lives at the peak and does not grow with a batch: gradients, and copies of weights that a pass makes."""
+    """What lives at the peak and does not grow with the batch: gradients, and copies of weights that a pass makes."""
     activations: int
-    """What grows with the tokens: kept for the backward pass, and under way."""
+    """What grows with the tokens: kept for the backward pass, or in use at the peak."""
     graphs: int = 0
-    """On CUDA, what captured steps work in: memory of their own for gradients and activations, shared by all graphs."""
+    """On CUDA, the memory pool of captured steps, shared by all graphs: as much again as gradients and activations."""
 
     @property
     def total(self) -> int:
@@ -57,8 +63,8 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
     """Return the step with the most tokens for every combination of sets in a trainer's plan.
 
     Args:
-        trainer: Its plan, which needs no step before it to be known.
-        draws: How many rows of each set were drawn before; counted on to the end of the plan.
+        trainer: The trainer; its plan is known before any step.
+        draws: How many rows of each set were drawn before; updated to the end of the plan.
     """
     feed = trainer.feed
     lengths = {name: each.sequence_lengths(feed.template).sum(axis=0) for name, each in feed.sets.items()}
@@ -79,71 +85,60 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
 
 
 class Prober:
-    """Takes steps of a trainer to see what they need; the weights are of no use afterwards.
+    """Takes steps of a trainer to see what they need; afterwards the weights are useless.
 
     Args:
         trainer: The trainer.
         loads: The largest steps of its plan, one for every combination of sets.
-        beside: Bytes that others hold on the device meanwhile; CUDA's allocator knows them by itself.
+        waiting: Bytes that others hold on the device meanwhile; CUDA's allocator counts them itself.
     """
 
-    def __init__(self, trainer: Trainer, loads: Sequence[Load], *, beside: int = 0) -> None:
+    def __init__(self, trainer: Trainer, loads: Sequence[Load], *, waiting: int = 0) -> None:
         self.trainer = trainer
+        self.loads = loads
+        self.waiting = waiting
         self.device = trainer.feed.device
-        self.execution, trainer.execution = trainer.execution, Eager(self.device)  # what a graph does cannot be watched
-        self.beside = beside
-        trainer.model.train()
-        trainer.position.step = trainer.steps.start
-        self._batches = {load.sets: trainer.feed(load.sets, load.draws) for load in loads}
-        self._scales = {
-            sets: scales([batch.to("cpu") for batch in batches], self.device) for sets, batches in self._batches.items()
-        }
-        for sets in self._batches:  # all of the optimizer's state is there from now on
-            self._small_step(sets)
-        if isinstance(self.execution, Graphs):  # a look at a step says whether any can be captured
-            trainer.execution = self.execution
-            self._small_step(next(iter(self._batches)))
-            trainer.execution = Eager(self.device)
+        self.execution = trainer.execution
+
+    def warm_up(self) -> None:
+        """Take a tiny step of every combination of sets: optimizer and gradient method make their state in it."""
+        self.trainer.model.train()
+        self.trainer.position.step = self.trainer.steps.start
+        self.trainer.execution = Eager(self.device)
+        for load in self.loads:
+            self.trainer.step(self._batches(load, share=0))
+        if isinstance(self.execution, Graphs):  # its first step shows whether steps can be captured
+            self.trainer.execution = self.execution
+            self.trainer.step(self._batches(self.loads[0], share=0))
+            self.trainer.execution = Eager(self.device)
 
     def predict(self, load: Load) -> Footprint:
-        """Predict the peak of a step from small ones.
+        """Predict the peak of a step from two smaller ones, along a line in the tokens.
 
-        The bytes that live after each operation grow with the examples of each set along a line. One small step, and
-        one for each set with twice its examples, give all these lines; the highest of them at full size is the peak.
+        At every moment of a step the bytes grow along a line, and the peak is the highest of these lines. Where it
+        moves to another moment between the smaller steps and the step itself, the prediction is too low.
         """
-        chosen = self._scales[load.sets]
-        timelines = [self._timeline(load.sets)] + [self._timeline(load.sets, twice=name) for name in chosen]
-        live = np.array(stretches(timelines), dtype=np.float64)  # (1 + sets, stretches)
-        few = np.array([scale.few for scale in chosen.values()])
-        slopes = (live[1:] - live[0]) / few[:, None]
-        growing = np.array([scale.examples for scale in chosen.values()]) @ slopes
-        fixed = live[0] - few @ slopes
-        peak = int(np.argmax(fixed + growing))
-        found = replace(self._resting(), gradients=int(fixed[peak]), activations=int(growing[peak]))
-        return replace(found, graphs=found.gradients + found.activations) if self._captures else found
-
-    @property
-    def _captures(self) -> bool:
-        return isinstance(self.execution, Graphs) and not self.execution.obstacle
+        (few, low), (many, high) = self._small_peaks(load)
+        slope = (high - low) / (many - few) if many > few else 0.0
+        slope = min(max(slope, 0.0), high / many)  # what grows and what does not are both at least 0
+        tokens = max(batch.tokens for batch in self._batches(load))
+        gradients, activations = int(high - slope * many), int(slope * tokens)
+        captured = isinstance(self.execution, Graphs) and not self.execution.obstacle
+        graphs = gradients + activations if captured else 0
+        return replace(self._resting(), gradients=gradients, activations=activations, graphs=graphs)
 
     def measure(self, load: Load) -> int | None:
         """Take the step itself; return the bytes at its peak, or None if it does not fit."""
-        batches = self._batches[load.sets]
-        if self.device.type != "cuda":
-            found = gauge(self.device)
-            with found:
-                self.trainer.step(batches)
-            return self._resting().total + found.peak
-        torch.cuda.reset_peak_memory_stats(self.device)
+        batches = self._batches(load)
         try:
-            self.trainer.step(batches)
-            return int(torch.cuda.max_memory_allocated(self.device)) + self._measure_graph(batches)
+            before = self._resting().total
+            return before + peak_bytes(lambda: self.trainer.step(batches), self.device) + self._measure_graph(batches)
         except torch.cuda.OutOfMemoryError:
             self.trainer.optimizer.zero_grad()
             return None
 
     def _measure_graph(self, batches: Sequence[PackedBatch]) -> int:
-        """Return what torch takes from the device when a step is captured; nothing where it cannot be."""
+        """Return what torch takes from the device to capture a step; 0 where steps cannot be captured."""
         if not isinstance(self.execution, Graphs):
             return 0
         self.trainer.execution = self.execution
@@ -151,24 +146,31 @@ class Prober:
         if self.execution.obstacle:
             self.trainer.execution = Eager(self.device)
             return 0
-        torch.cuda.empty_cache()  # capturing does so too: what computed steps left would be taken off
+        torch.cuda.empty_cache()  # capturing does so too; what eager steps left would be subtracted
         before = torch.cuda.memory_reserved(self.device)
-        self.trainer.step(batches)  # the second of its kind
+        self.trainer.step(batches)  # the second of its kind is captured
         self.trainer.execution = Eager(self.device)
         return int(torch.cuda.memory_reserved(self.device)) - before
 
-    def _timeline(self, sets: tuple[str, ...], *, twice: str = "") -> Timeline:
-        found = gauge(self.device)
-        with found:
-            self._small_step(sets, twice=twice)
-        return found.timeline
+    def _small_peaks(self, load: Load) -> list[tuple[int, int]]:
+        """Take smaller steps; return the tokens of each one's largest batch, and the bytes at its peak."""
+        for divisor in (1, 2, 4, 8, 16):  # on CUDA, steps of this size may not fit either
+            try:
+                return [self._small_peak(load, share / divisor) for share in SHARES]
+            except torch.cuda.OutOfMemoryError:
+                self.trainer.optimizer.zero_grad()
+        raise DeviceError(
+            f"A small part of step {load.step:,} does not fit into the memory of {self.device}.",
+            hint="Take a smaller encoder, train fewer parts (training.trains), or lower training.batch_size.",
+        )
 
-    def _small_step(self, sets: tuple[str, ...], *, twice: str = "") -> None:
-        chosen = self._scales[sets]
-        lengths = {name: scale.length for name, scale in chosen.items()}
-        examples = {name: scale.few * (2 if name == twice else 1) for name, scale in chosen.items()}
-        small = [miniature(batch.to("cpu"), lengths, examples) for batch in self._batches[sets]]
-        self.trainer.step([batch.to(self.device) for batch in small])
+    def _small_peak(self, load: Load, share: float) -> tuple[int, int]:
+        batches = self._batches(load, share=share)
+        return max(batch.tokens for batch in batches), peak_bytes(lambda: self.trainer.step(batches), self.device)
+
+    def _batches(self, load: Load, *, share: float = 1.0) -> list[PackedBatch]:
+        """Return the batches of a step, or of its first rows: a share of each set's, at least one row."""
+        return _smaller(self.trainer.feed, share)(load.sets, load.draws)
 
     def _resting(self) -> Footprint:
         """Return what lives between two steps."""
@@ -179,10 +181,20 @@ class Prober:
         ]
         known = bytes_of(parameters), bytes_of(optimizer)
         if self.device.type == "cuda":
-            other = requested_bytes(self.device) - sum(known)
+            other = int(torch.cuda.memory_allocated(self.device)) - sum(known)
         else:
-            other = bytes_of(held_by(trainer), without=parameters) + self.beside
+            other = bytes_of(held_by(trainer), without=parameters) + self.waiting
         return Footprint(*known, other=other, gradients=0, activations=0)
+
+
+def _smaller(feed: Feed, share: float) -> Feed:
+    """Return a feed whose batches have a share of the rows, at least one of each set."""
+    smaller = copy.copy(feed)
+    smaller.streams = {
+        name: Stream(name, rows=each.rows, batch_size=max(1, round(each.batch_size * share)), seed=each.seed)
+        for name, each in feed.streams.items()
+    }
+    return smaller
 
 
 def held_by(trainer: Trainer) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Dry run: everything is loaded and checked as for training, and the memory of a step is predicted and measured."""
+"""Dry run: load and check everything as training does, and find the peak memory of the largest steps."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PhaseMemory:
-    """What the largest step of a phase takes."""
+    """The memory of the largest step of a phase."""
 
     phase: str
-    """The phase's name or number; "pretraining" before all others, where the recipe has it."""
+    """The phase's name or number; "pretraining" for further pretraining, which comes first."""
     load: Load
-    """The step: of the largest ones of every combination of sets, the one that is predicted to need most."""
+    """The step: of the largest steps of every combination of sets, the one with the highest predicted peak."""
     predicted: Footprint
-    """Bytes at its peak, predicted from small steps."""
+    """Bytes at its peak, predicted from smaller steps."""
     measured: int | None
-    """Bytes at its peak, as it was taken; None if it does not fit."""
+    """Bytes at its peak, measured; None if it does not fit."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -47,22 +47,22 @@ class PhaseMemory:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would take."""
+    """The memory that a run would take."""
 
     device: str
-    """Where it would compute."""
+    """Where the run would compute."""
     precision: str
-    """In which number format."""
+    """The number format."""
     capacity: int | None
-    """Bytes that a CUDA device has in all; None elsewhere."""
+    """Bytes of memory that the CUDA device has; None elsewhere."""
     measured_by: str
     """What the measured bytes are."""
     phases: tuple[PhaseMemory, ...]
-    """Every phase; one unless the recipe has several, or further pretraining."""
+    """Every phase, with further pretraining as the first if the recipe has it."""
 
     @property
     def worst(self) -> PhaseMemory:
-        """The phase that is predicted to need most."""
+        """The phase with the highest predicted peak."""
         return max(self.phases, key=lambda phase: phase.predicted.total)
 
     @property
@@ -73,7 +73,7 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> DryRun:
-    """Load and check all that a recipe needs, and find out the memory of its largest steps; write nothing.
+    """Load and check everything that a recipe needs, and find the memory of its largest steps; write nothing.
 
     Args:
         recipe: A recipe, its file, or the name of a built-in one.
@@ -83,14 +83,14 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
         raise DeviceError("A dry run takes one process.", hint="Start it without torchrun.")
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, overrides=overrides)
-    nowhere = RunFolder(Path("runs") / "dry-run")  # only looked at: it must not be the encoder
+    nowhere = RunFolder(Path("runs") / "dry-run")  # never written to
     run = TrainingRun(recipe, nowhere).prepare()
     phases = []
-    if recipe.pretraining:  # while the tasks' model waits
-        beside = bytes_of(held_by(run.trainer))
+    if recipe.pretraining:  # the tasks' model waits on the device meanwhile
+        waiting = bytes_of(held_by(run.trainer))
         pretraining = PretrainingRun(run.recipe, nowhere).prepare()
         phases.append(
-            _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), beside=beside)
+            _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), waiting=waiting)
         )
         del pretraining
     draws = dict(run.trainer.position.draws)
@@ -105,16 +105,17 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
         capacity=torch.cuda.get_device_properties(device).total_memory if cuda else None,
         measured_by="torch.cuda.max_memory_allocated, and what capturing the step took"
         if cuda
-        else "tensors that lived at once, counted at every operation",
+        else "tensors that were alive at once",
         phases=tuple(phases),
     )
 
 
-def _probe(phase: str, trainer: Trainer, draws: dict[str, int], *, beside: int = 0) -> PhaseMemory:
-    gc.collect()  # what lived before and is only held in circles would be counted
+def _probe(phase: str, trainer: Trainer, draws: dict[str, int], *, waiting: int = 0) -> PhaseMemory:
+    gc.collect()  # tensors that only cycles still hold would be counted
     log.info("looking for the largest of %s steps", f"{len(trainer.steps):,}")
     loads = largest_loads(trainer, draws)
-    prober = Prober(trainer, loads, beside=beside)
+    prober = Prober(trainer, loads, waiting=waiting)
+    prober.warm_up()
     predicted = {load.sets: prober.predict(load) for load in loads}
     largest = max(loads, key=lambda load: predicted[load.sets].total)
     return PhaseMemory(phase, largest, predicted[largest.sets], prober.measure(largest))

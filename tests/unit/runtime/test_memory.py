@@ -1,4 +1,4 @@
-"""The gauge of memory: whole storages while they live, as torch's own profiler counts them."""
+"""Peak memory: whole storages while they live, as torch's own profiler counts them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palbert.runtime.memory import Gauge, bytes_of, stretches
+from palbert.runtime.memory import TensorCounter, bytes_of, peak_bytes
 
 KIB = 256  # float32 values of a KiB
 
@@ -25,54 +25,40 @@ def profiled_peak(parameters: nn.Module, inputs: Tensor) -> int:
 
 def test_what_lives_at_once_counts_and_what_is_gone_does_not() -> None:
     given = torch.ones(KIB)
-    gauge = Gauge()
-    with gauge:
+    counter = TensorCounter()
+    with counter:
         one = given + 1
         two = one * 2  # two new ones
         del one
         three = two * 3  # again two
         del two, three
         torch.zeros(KIB)
-    assert gauge.peak == 2 * 1024
-    assert gauge.timeline[-1][1] == 1024
+    assert counter.peak == 2 * 1024
+    assert counter.live == 0
 
 
 def test_views_and_changes_in_place_take_nothing() -> None:
     given = torch.ones(KIB)
-    gauge = Gauge()
-    with gauge:
+    counter = TensorCounter()
+    with counter:
         given.view(2, -1)[0].add_(1)
         torch.mul(given, 2, out=given)
         part = (given + 1)[:1]  # holds all of its storage
         given.t()
     assert len(part) == 1
-    assert gauge.peak == 1024 and gauge.timeline[-1][1] == 1024
+    assert counter.peak == counter.live == 1024
 
 
 def test_a_forward_and_backward_pass_takes_what_torchs_profiler_says() -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 64))
     inputs = torch.randn(500, 64)
-    gauge = Gauge()
-    with gauge:
-        layers(inputs).sum().backward()
+    found = peak_bytes(lambda: layers(inputs).sum().backward(), torch.device("cpu"))
     layers.zero_grad()
-    assert gauge.peak == pytest.approx(profiled_peak(layers, inputs), rel=0.1)
+    assert found == pytest.approx(profiled_peak(layers, inputs), rel=0.1)
 
 
 def test_tensors_of_one_storage_count_once() -> None:
     whole, other = torch.ones(KIB), torch.ones(KIB)
     assert bytes_of([whole, whole[:5], other]) == 2 * 1024
     assert bytes_of([whole, other], without=[other[3:]]) == 1024
-
-
-def test_stretches_begin_at_the_operations_that_all_timelines_share() -> None:
-    one = [("linear", 1), ("group", 5), ("linear", 2), ("solve", 9), ("update", 3)]
-    other = [("linear", 2), ("group", 6), ("group", 7), ("linear", 4), ("update", 6)]
-    assert stretches([one, other]) == [[0, 5, 9, 3], [0, 7, 4, 6]]
-
-
-def test_operations_in_another_order_begin_no_stretch() -> None:
-    one = [("linear", 1), ("a", 5), ("b", 2), ("linear", 3)]
-    other = [("linear", 1), ("b", 6), ("a", 7), ("linear", 4)]
-    assert stretches([one, other]) == [[0, 5, 3], [0, 7, 4]]

@@ -1,4 +1,4 @@
-"""The memory of a step: the plan's largest steps, miniatures in proportion, and what each part of a recipe takes."""
+"""The memory of a step: the plan's largest steps, smaller ones, and what each part of a recipe takes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from palbert.batch import PackedBatch
-from palbert.model.attention import Sequences
+from palbert.errors import DeviceError
 from palbert.training.footprint import Footprint, Load, Prober, largest_loads
-from palbert.training.miniature import miniature, scales
 from palbert.training.trainer import Trainer
 
 Start = Callable[..., Any]
-CPU = torch.device("cpu")
 MIXED = {"training": {"sampler": "mixed", "batch_size": 24, "steps_per_epoch": 3}}
 
 
@@ -23,16 +21,26 @@ def loads_of(trainer: Trainer) -> list[Load]:
     return largest_loads(trainer, dict(trainer.position.draws))
 
 
-def predicted(run: Any, **options: Any) -> Footprint:
+def predicted_by(trainer: Trainer, **options: Any) -> Footprint:
     """Predict the step that takes most."""
-    loads = loads_of(run.trainer)
-    prober = Prober(run.trainer, loads, **options)
+    loads = loads_of(trainer)
+    prober = Prober(trainer, loads, **options)
+    prober.warm_up()
     return max((prober.predict(load) for load in loads), key=lambda found: found.total)
 
 
-def scores(batch: PackedBatch) -> int:
-    shapes = [group.tokens.shape for group in Sequences.of(batch).padding.groups]
-    return sum(sequences * length**2 for sequences, length in shapes)
+def predicted(run: Any, **options: Any) -> Footprint:
+    return predicted_by(run.trainer, **options)
+
+
+def rows_of(batches: list[PackedBatch]) -> dict[str, list[float]]:
+    """Return the labels of each set, all pieces of a step together."""
+    found: dict[str, list[float]] = {}
+    for batch in batches:
+        for name, part in batch.parts.items():
+            assert part.labels is not None
+            found.setdefault(name, []).extend(part.labels.tolist())
+    return found
 
 
 # The plan
@@ -60,34 +68,27 @@ def test_the_largest_step_has_the_most_tokens_of_all_that_are_collated(start: St
         assert max(batch.tokens for batch in trainer.feed(load.sets, load.draws)) == load.tokens
 
 
-# Miniatures
+# Smaller steps
 
 
-def test_a_miniature_has_tokens_and_scores_in_the_proportion_of_its_batch(start: Start) -> None:
+@pytest.mark.parametrize("training", [{}, {"accumulation": 2}, {"gradients": "mgda"}], ids=["whole", "cut", "pcgrad"])
+def test_a_smaller_step_has_the_first_rows_of_every_set(start: Start, training: dict[str, Any]) -> None:
+    trainer = start(training={**MIXED["training"], **training}).trainer
+    [load] = loads_of(trainer)
+    prober = Prober(trainer, [load])
+    for share, rows in ((1.0, 24), (0.75, 18), (0.5, 12), (0.0, 1)):
+        taken = rows_of(prober._batches(load, share=share))
+        assert {name: len(labels) for name, labels in taken.items()} == dict.fromkeys(load.sets, rows)
+        whole = rows_of(trainer.feed(load.sets, load.draws))
+        assert all(labels == whole[name][:rows] for name, labels in taken.items())
+
+
+def test_probing_leaves_the_feed_as_it_is(start: Start) -> None:
     trainer = start(**MIXED).trainer
     [load] = loads_of(trainer)
-    [batch] = trainer.feed(load.sets, load.draws)
-    found = scales([batch], CPU)
-    few = {name: scale.few for name, scale in found.items()}
-    small = miniature(batch, {name: scale.length for name, scale in found.items()}, few)
-    assert small.tokens < batch.tokens / 3
-    assert scores(small) / small.tokens == pytest.approx(scores(batch) / batch.tokens, rel=0.03)
-    for name, part in small.parts.items():
-        tokens, own = (place.tokens.stop - place.tokens.start for place in (batch.parts[name], part))
-        assert part.labels is not None and part.examples == few[name] == len(part.labels)
-        assert own * found[name].examples == pytest.approx(tokens * few[name])
-    assert small.ids.dtype == batch.ids.dtype and small.starts.dtype == batch.starts.dtype
-    assert set(small.ids.tolist()) <= set(batch.ids.tolist())
-
-
-def test_on_other_devices_a_miniature_keeps_the_mean_and_the_longest_length(start: Start) -> None:
-    trainer = start(**MIXED).trainer
-    [load] = loads_of(trainer)
-    [batch] = trainer.feed(load.sets, load.draws)
-    [length] = {scale.length for scale in scales([batch], torch.device("cuda")).values()}
-    assert length == round(batch.tokens / batch.sequences)
-    one = dict.fromkeys(batch.parts, 1)
-    assert miniature(batch, dict.fromkeys(batch.parts, length), one).max_length == batch.max_length
+    before = [batch.tokens for batch in trainer.feed(load.sets, load.draws)]
+    predicted_by(trainer)
+    assert [batch.tokens for batch in trainer.feed(load.sets, load.draws)] == before
 
 
 # What is predicted
@@ -136,4 +137,35 @@ def test_recomputed_layers_are_predicted_to_take_less(start: Start) -> None:
 
 def test_what_others_hold_is_added(start: Start) -> None:
     run = start()
-    assert predicted(run, beside=1000).other - predicted(run).other == 1000
+    assert predicted(run, waiting=1000).other - predicted(run).other == 1000
+
+
+@pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
+def test_the_prediction_is_near_what_is_measured(start: Start, gradients: str) -> None:
+    trainer = start(training={**MIXED["training"], "gradients": gradients}).trainer
+    [load] = loads_of(trainer)
+    prober = Prober(trainer, [load])
+    prober.warm_up()
+    assert prober.predict(load).total == pytest.approx(prober.measure(load), rel=0.05)
+
+
+def test_a_step_that_does_not_fit_is_measured_as_none_and_predicted_from_smaller_ones(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = start(**MIXED).trainer
+    [load] = loads_of(trainer)
+    prober = Prober(trainer, [load])
+    prober.warm_up()
+    fits, step = prober.predict(load).total, trainer.step
+
+    def limited(batches: list[PackedBatch]) -> Any:
+        if sum(batch.tokens for batch in batches) > 0.6 * load.tokens:
+            raise torch.cuda.OutOfMemoryError
+        return step(batches)
+
+    monkeypatch.setattr(trainer, "step", limited)
+    assert prober.measure(load) is None
+    assert prober.predict(load).total == pytest.approx(fits, rel=0.2)
+    monkeypatch.setattr(trainer, "step", lambda batches: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError))
+    with pytest.raises(DeviceError, match="does not fit"):
+        prober.predict(load)
