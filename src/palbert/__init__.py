@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palbert.verbs.compare import compare
     from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
+    from palbert.verbs.parts import parts
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
     from palbert.verbs.train import train
@@ -36,6 +37,7 @@ __all__ = [
     "load",
     "load_recipe",
     "make_recipe",
+    "parts",
     "pretrain",
     "reproduce",
     "results",
@@ -55,6 +57,7 @@ _HOMES = {
     "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
+    "parts": "verbs.parts",
     "pretrain": "verbs.pretrain",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",

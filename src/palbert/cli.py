@@ -15,7 +15,7 @@ from palbert.commands.data import data_app
 from palbert.commands.predict import predict
 from palbert.commands.reproduce import reproduce, results
 from palbert.commands.submit import submit
-from palbert.commands.train import demo, pretrain, recipes, train
+from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
 from palbert.terminal import complain, how_to_continue, is_first_process, log_to_terminal
@@ -23,7 +23,7 @@ from palbert.terminal import complain, how_to_continue, is_first_process, log_to
 INTERRUPTED = 130
 """The exit code of a program that was ended by Ctrl-C."""
 VERBS = {
-    "Train": (demo, train, pretrain, recipes),
+    "Train": (demo, train, pretrain, recipes, parts),
     "Use": (predict,),
     "Understand": (evaluate, compare),
     "Share": (submit,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import palbert
 from palbert.metrics import METRICS
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
@@ -26,18 +27,6 @@ from palbert.recipe.sections import (
     RelationSection,
     RunSection,
     TrainingSection,
-)
-from palbert.registry import (
-    ADAPTERS,
-    AVERAGES,
-    BALANCES,
-    GRADIENTS,
-    HEADS,
-    OBJECTIVES,
-    POOLINGS,
-    RELATIONS,
-    SAMPLERS,
-    SCHEDULES,
 )
 from palbert.tasks.catalog import CATALOG, EXTRA_SETS
 from palbert.tasks.choices import Component
@@ -71,17 +60,17 @@ UNLISTED = {Component, Provenance}
 """A named part has a name and its own options; palbert writes the provenance itself."""
 FILLED_IN = {(Task, "name"), (Phase, "training"), (Phase, "optimizer")}
 """Settings without a default that a recipe need not give: palbert takes them from what stands around them."""
-PARTS: dict[tuple[str, str], Mapping[str, Any]] = {
-    ("`[tasks.<name>]`", "head"): HEADS,
-    ("`[tasks.<name>]`", "pooling"): POOLINGS,
-    ("`[training]`", "sampler"): SAMPLERS,
-    ("`[training]`", "gradients"): GRADIENTS,
-    ("`[training]`", "balance"): BALANCES,
-    ("`[training]`", "average"): AVERAGES,
-    ("`[optimizer]`", "schedule"): SCHEDULES,
-    ("`[adapters]`", "name"): ADAPTERS,
-    ("`[relation]`", "name"): RELATIONS,
-    ("`[[objectives]]`", "name"): OBJECTIVES,
+PARTS = {
+    ("`[tasks.<name>]`", "head"): "heads",
+    ("`[tasks.<name>]`", "pooling"): "poolings",
+    ("`[training]`", "sampler"): "samplers",
+    ("`[training]`", "gradients"): "gradients",
+    ("`[training]`", "balance"): "balances",
+    ("`[training]`", "average"): "averages",
+    ("`[optimizer]`", "schedule"): "schedules",
+    ("`[adapters]`", "name"): "adapters",
+    ("`[relation]`", "name"): "relations",
+    ("`[[objectives]]`", "name"): "objectives",
 }
 """What can be named where."""
 
@@ -139,7 +128,12 @@ def test_a_setting_that_takes_a_few_values_names_them(heading: str, name: str) -
 @pytest.mark.parametrize(("heading", "name"), PARTS)
 def test_a_setting_that_names_a_part_lists_all_of_them(heading: str, name: str) -> None:
     row = TABLES[heading][name][1].replace('"', "")
-    assert [part for part in PARTS[heading, name] if f"`{part}`" not in row] == []
+    listed = palbert.parts(PARTS[heading, name])[PARTS[heading, name]]
+    assert [part.name for part in listed if f"`{part.name}`" not in row] == []
+
+
+def test_every_kind_of_part_is_on_the_page() -> None:
+    assert {*PARTS.values(), "losses"} == set(palbert.parts())  # losses are in the table of targets
 
 
 def test_what_depends_on_the_target_is_told_for_each() -> None:

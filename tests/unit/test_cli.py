@@ -51,6 +51,7 @@ def test_no_verb_that_scripts_rely_on_is_missing() -> None:
         "predict",
         "compare",
         "recipes",
+        "parts",
         "reproduce",
         "results",
         "submit",

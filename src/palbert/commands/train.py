@@ -1,4 +1,4 @@
-"""palbert demo, train, pretrain and recipes."""
+"""palbert demo, train, pretrain, recipes and parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Force, Out, Overrides, RecipeName, Resume
+from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume
 from palbert.terminal import is_first_process, print_memory, print_summary, print_table, shown_answer
 
 
@@ -111,3 +111,26 @@ def recipes() -> None:
     from palbert.recipe.load import list_recipes
 
     print_table(["recipe", "what it does"], [[name, description] for name, description in list_recipes()])
+
+
+def parts(
+    kind: Annotated[str | None, typer.Argument(help="heads, samplers, objectives, …; all kinds unless given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what a recipe can name: heads, samplers, objectives and so on, with their options.
+
+    An option without a default is required, or comes from the task. Installed packages may add parts.
+
+    Example:  palbert parts samplers
+    """
+    from palbert.verbs.parts import parts as find_parts
+
+    found = find_parts(kind)
+    if as_json:
+        values = {name: [each.as_json() for each in listed] for name, listed in found.items()}
+        typer.echo(json.dumps(values, ensure_ascii=False))
+        return
+    for number, (name, listed) in enumerate(found.items()):
+        typer.echo("\n" * (number > 0) + name)
+        rows = [[f"  {each.name}", each.written_options, each.extra, each.summary] for each in listed]
+        print_table(["  name", "options", "extra", "what it is"], rows)

@@ -1,4 +1,4 @@
-"""Registry: everything that a recipe can name, in tables from a name to "module:Class", loaded when used. No torch."""
+"""Registry: the parts of one kind, from a name to "module:Class", loaded when used. No torch."""
 
 from __future__ import annotations
 
@@ -127,6 +127,28 @@ class Description:
     summary: str
     """The first line of its docstring."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values; a required option has no default."""
+        options = {name: {} if default is REQUIRED else {"default": default} for name, default in self.options.items()}
+        return {"name": self.name, "options": options, "extra": self.extra, "summary": self.summary}
+
+    @property
+    def written_options(self) -> str:
+        """The options as text, with their defaults: "weight = 1.0, steps = 1"."""
+        return ", ".join(
+            name if default is REQUIRED else f"{name} = {_written(default)}" for name, default in self.options.items()
+        )
+
+
+def _written(value: Any) -> str:
+    """Write a default as in a recipe, None as "none"."""
+    words = {None: "none", True: "true", False: "false"}
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_written, value))}]"
+    return words[value] if value is None or isinstance(value, bool) else str(value)
+
 
 def _load(path: str, place: str = "") -> Any:
     """Import "module:Class"."""
@@ -139,141 +161,3 @@ def _load(path: str, place: str = "") -> Any:
             f"{prefix}'{path}' cannot be imported: {type(error).__name__}: {error}.",
             hint="Is its folder on PYTHONPATH, and is the name right?",
         ) from error
-
-
-HEADS = Registry(
-    "head",
-    group="heads",
-    base="palbert.model.heads:Head",
-    given=("hidden_size", "outputs", "label_range"),
-    paths={
-        "linear": "palbert.model.heads:Linear",
-        "mlp": "palbert.model.heads:MLP",
-        "concat": "palbert.model.heads:Concat",
-        "concat-difference": "palbert.model.heads:ConcatDifference",
-        "cosine": "palbert.model.heads:Cosine",
-    },
-)
-POOLINGS = Registry(
-    "pooling",
-    group="poolings",
-    base="palbert.model.pooling:Pooling",
-    given=("hidden_size",),
-    paths={
-        "attention": "palbert.model.pooling:Attention",
-        "cls": "palbert.model.pooling:Cls",
-        "mean": "palbert.model.pooling:Mean",
-        "pooler": "palbert.model.pooling:Pooler",
-    },
-)
-ADAPTERS = Registry(
-    "adapter",
-    group="adapters",
-    base="palbert.model.adapters:Adapter",
-    given=("hidden_size", "layers"),
-    paths={
-        "pal": "palbert.model.adapters.pal:PAL",
-        "low-rank": "palbert.model.adapters.low_rank:LowRank",
-        "houlsby": "palbert.model.adapters.houlsby:Houlsby",
-        "lora": "palbert.model.adapters.lora:LoRA",
-    },
-)
-RELATIONS = Registry(
-    "relational layer",
-    group="relations",
-    base="palbert.model.relational:Relation",
-    given=("hidden_size",),
-    paths={"linear": "palbert.model.relational:LinearRelation", "mlp": "palbert.model.relational:MLPRelation"},
-)
-LOSSES = Registry(
-    "loss",
-    group="losses",
-    base="",
-    given=("outputs", "labels", "label_smoothing"),
-    paths={
-        "cross-entropy": "palbert.objectives.supervised:cross_entropy",
-        "binary-cross-entropy": "palbert.objectives.supervised:binary_cross_entropy",
-        "mse": "palbert.objectives.supervised:mean_squared_error",
-    },
-)
-OBJECTIVES = Registry(
-    "objective",
-    group="objectives",
-    base="palbert.objectives:Term",
-    given=("goals",),
-    paths={
-        "distillation": "palbert.objectives.distillation:Distillation",
-        "proximal": "palbert.objectives.proximal:Proximal",
-        "rdrop": "palbert.objectives.rdrop:RDrop",
-        "simcse": "palbert.objectives.simcse:SimCSE",
-        "smart": "palbert.objectives.smart:SMART",
-        "supervised-simcse": "palbert.objectives.supervised_simcse:SupervisedSimCSE",
-    },
-)
-BALANCES = Registry(
-    "balance",
-    group="balances",
-    base="palbert.objectives.balance:Balance",
-    given=("goals",),
-    paths={
-        "fixed": "palbert.objectives.balance.fixed:Fixed",
-        "normalised": "palbert.objectives.balance.normalised:Normalised",
-        "uncertainty": "palbert.objectives.balance.uncertainty:Uncertainty",
-    },
-)
-GRADIENTS = Registry(
-    "gradient method",
-    group="gradients",
-    base="palbert.gradients:GradientMethod",
-    other_base="palbert.gradients:Weighting",
-    given=("weights", "parameters"),
-    paths={
-        "aligned-mtl": "palbert.gradients.aligned_mtl:AlignedMTL",
-        "cagrad": "palbert.gradients.cagrad:CAGrad",
-        "fairgrad": "palbert.gradients.fairgrad:FairGrad",
-        "imtl-g": "palbert.gradients.imtl_g:IMTLG",
-        "mgda": "palbert.gradients.mgda:MGDA",
-        "pcgrad": "palbert.gradients.pcgrad:PCGrad",
-        "sum": "palbert.gradients.sum:Sum",
-        "upgrad": "palbert.gradients.upgrad:UPGrad",
-    },
-    extra=dict.fromkeys(("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "upgrad"), "gradients"),
-)
-SAMPLERS = Registry(
-    "sampler",
-    group="samplers",
-    base="palbert.training.samplers:Sampler",
-    given=("settings",),
-    paths={
-        "adaptive-round-robin": "palbert.training.samplers.adaptive_round_robin:AdaptiveRoundRobin",
-        "annealed": "palbert.training.samplers.annealed:Annealed",
-        "mixed": "palbert.training.samplers.mixed:Mixed",
-        "proportional": "palbert.training.samplers.proportional:Proportional",
-        "round-robin": "palbert.training.samplers.round_robin:RoundRobin",
-        "sequential": "palbert.training.samplers.sequential:Sequential",
-        "square-root": "palbert.training.samplers.square_root:SquareRoot",
-        "temperature": "palbert.training.samplers.temperature:Temperature",
-    },
-)
-SCHEDULES = Registry(
-    "schedule",
-    group="schedules",
-    base="palbert.training.schedule:Schedule",
-    paths={
-        "constant": "palbert.training.schedule:Constant",
-        "cosine": "palbert.training.schedule:CosineDecay",
-        "slanted-triangle": "palbert.training.schedule:SlantedTriangle",
-        "stlr": "palbert.training.schedule:STLR",
-    },
-)
-AVERAGES = Registry(
-    "average",
-    group="averages",
-    base="palbert.training.averaging:Average",
-    given=("model",),
-    paths={
-        "ema": "palbert.training.averaging:EMA",
-        "none": "palbert.training.averaging:NoAverage",
-        "swa": "palbert.training.averaging:SWA",
-    },
-)

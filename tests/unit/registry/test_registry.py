@@ -42,7 +42,9 @@ def test_names_are_known_without_torch() -> None:
 
 def test_a_package_adds_a_part_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("identity", "torch.nn:Identity", "palbert.heads")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "palbert.heads" else [])
+    monkeypatch.setattr(
+        "palbert.registry.registry.entry_points", lambda group: [point] if group == "palbert.heads" else []
+    )
     heads = Registry("head", group="heads", base="torch.nn:Module", paths={"linear": HEADS.paths["linear"]})
     assert list(heads) == ["linear", "identity"] and len(heads) == 2 and "identity" in heads
     assert heads.find("identity") is nn.Identity
@@ -50,7 +52,7 @@ def test_a_package_adds_a_part_by_an_entry_point(monkeypatch: pytest.MonkeyPatch
 
 def test_a_package_cannot_replace_a_part_of_palbert(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("linear", "torch.nn:Identity", "palbert.heads")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    monkeypatch.setattr("palbert.registry.registry.entry_points", lambda group: [point])
     heads = Registry("head", group="heads", base="torch.nn:Module", paths={"linear": HEADS.paths["linear"]})
     assert heads.find("linear").__module__ == "palbert.model.heads" and list(heads) == ["linear"]
 

@@ -1,0 +1,165 @@
+"""Everything that a recipe can name, in one table per kind of part. No torch."""
+
+from __future__ import annotations
+
+from palbert.registry.registry import OWN_CLASS, REQUIRED, Description, Registry
+
+HEADS = Registry(
+    "head",
+    group="heads",
+    base="palbert.model.heads:Head",
+    given=("hidden_size", "outputs", "label_range"),
+    paths={
+        "linear": "palbert.model.heads:Linear",
+        "mlp": "palbert.model.heads:MLP",
+        "concat": "palbert.model.heads:Concat",
+        "concat-difference": "palbert.model.heads:ConcatDifference",
+        "cosine": "palbert.model.heads:Cosine",
+    },
+)
+POOLINGS = Registry(
+    "pooling",
+    group="poolings",
+    base="palbert.model.pooling:Pooling",
+    given=("hidden_size",),
+    paths={
+        "attention": "palbert.model.pooling:Attention",
+        "cls": "palbert.model.pooling:Cls",
+        "mean": "palbert.model.pooling:Mean",
+        "pooler": "palbert.model.pooling:Pooler",
+    },
+)
+ADAPTERS = Registry(
+    "adapter",
+    group="adapters",
+    base="palbert.model.adapters:Adapter",
+    given=("hidden_size", "layers"),
+    paths={
+        "pal": "palbert.model.adapters.pal:PAL",
+        "low-rank": "palbert.model.adapters.low_rank:LowRank",
+        "houlsby": "palbert.model.adapters.houlsby:Houlsby",
+        "lora": "palbert.model.adapters.lora:LoRA",
+    },
+)
+RELATIONS = Registry(
+    "relational layer",
+    group="relations",
+    base="palbert.model.relational:Relation",
+    given=("hidden_size",),
+    paths={"linear": "palbert.model.relational:LinearRelation", "mlp": "palbert.model.relational:MLPRelation"},
+)
+LOSSES = Registry(
+    "loss",
+    group="losses",
+    base="",
+    given=("outputs", "labels", "label_smoothing"),
+    paths={
+        "cross-entropy": "palbert.objectives.supervised:cross_entropy",
+        "binary-cross-entropy": "palbert.objectives.supervised:binary_cross_entropy",
+        "mse": "palbert.objectives.supervised:mean_squared_error",
+    },
+)
+OBJECTIVES = Registry(
+    "objective",
+    group="objectives",
+    base="palbert.objectives:Term",
+    given=("goals",),
+    paths={
+        "distillation": "palbert.objectives.distillation:Distillation",
+        "proximal": "palbert.objectives.proximal:Proximal",
+        "rdrop": "palbert.objectives.rdrop:RDrop",
+        "simcse": "palbert.objectives.simcse:SimCSE",
+        "smart": "palbert.objectives.smart:SMART",
+        "supervised-simcse": "palbert.objectives.supervised_simcse:SupervisedSimCSE",
+    },
+)
+BALANCES = Registry(
+    "balance",
+    group="balances",
+    base="palbert.objectives.balance:Balance",
+    given=("goals",),
+    paths={
+        "fixed": "palbert.objectives.balance.fixed:Fixed",
+        "normalised": "palbert.objectives.balance.normalised:Normalised",
+        "uncertainty": "palbert.objectives.balance.uncertainty:Uncertainty",
+    },
+)
+GRADIENTS = Registry(
+    "gradient method",
+    group="gradients",
+    base="palbert.gradients:GradientMethod",
+    other_base="palbert.gradients:Weighting",
+    given=("weights", "parameters"),
+    paths={
+        "aligned-mtl": "palbert.gradients.aligned_mtl:AlignedMTL",
+        "cagrad": "palbert.gradients.cagrad:CAGrad",
+        "fairgrad": "palbert.gradients.fairgrad:FairGrad",
+        "imtl-g": "palbert.gradients.imtl_g:IMTLG",
+        "mgda": "palbert.gradients.mgda:MGDA",
+        "pcgrad": "palbert.gradients.pcgrad:PCGrad",
+        "sum": "palbert.gradients.sum:Sum",
+        "upgrad": "palbert.gradients.upgrad:UPGrad",
+    },
+    extra=dict.fromkeys(("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "upgrad"), "gradients"),
+)
+SAMPLERS = Registry(
+    "sampler",
+    group="samplers",
+    base="palbert.training.samplers:Sampler",
+    given=("settings",),
+    paths={
+        "adaptive-round-robin": "palbert.training.samplers.adaptive_round_robin:AdaptiveRoundRobin",
+        "annealed": "palbert.training.samplers.annealed:Annealed",
+        "mixed": "palbert.training.samplers.mixed:Mixed",
+        "proportional": "palbert.training.samplers.proportional:Proportional",
+        "round-robin": "palbert.training.samplers.round_robin:RoundRobin",
+        "sequential": "palbert.training.samplers.sequential:Sequential",
+        "square-root": "palbert.training.samplers.square_root:SquareRoot",
+        "temperature": "palbert.training.samplers.temperature:Temperature",
+    },
+)
+SCHEDULES = Registry(
+    "schedule",
+    group="schedules",
+    base="palbert.training.schedule:Schedule",
+    paths={
+        "constant": "palbert.training.schedule:Constant",
+        "cosine": "palbert.training.schedule:CosineDecay",
+        "slanted-triangle": "palbert.training.schedule:SlantedTriangle",
+        "stlr": "palbert.training.schedule:STLR",
+    },
+)
+AVERAGES = Registry(
+    "average",
+    group="averages",
+    base="palbert.training.averaging:Average",
+    given=("model",),
+    paths={
+        "ema": "palbert.training.averaging:EMA",
+        "none": "palbert.training.averaging:NoAverage",
+        "swa": "palbert.training.averaging:SWA",
+    },
+)
+REGISTRIES = {
+    table.group.removeprefix("palbert."): table for table in list(globals().values()) if isinstance(table, Registry)
+}
+"""All registries, by kind of part: "heads", "samplers", …"""
+
+__all__ = [
+    "ADAPTERS",
+    "AVERAGES",
+    "BALANCES",
+    "GRADIENTS",
+    "HEADS",
+    "LOSSES",
+    "OBJECTIVES",
+    "OWN_CLASS",
+    "POOLINGS",
+    "REGISTRIES",
+    "RELATIONS",
+    "REQUIRED",
+    "SAMPLERS",
+    "SCHEDULES",
+    "Description",
+    "Registry",
+]
