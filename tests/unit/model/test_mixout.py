@@ -34,7 +34,8 @@ def moved(probability: float = 0.3) -> MixoutLinear:
 
 def mixed(layer: MixoutLinear) -> Tensor:
     """Return the weight that a pass computes with: the outputs for unit vectors, without the bias."""
-    return layer(torch.eye(24)).t() - layer.bias[:, None]
+    output: Tensor = layer(torch.eye(24))
+    return output.t() - layer.bias[:, None]
 
 
 def replaced(layer: MixoutLinear, weight: Tensor) -> Tensor:

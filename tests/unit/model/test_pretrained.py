@@ -267,7 +267,7 @@ def test_dropout_can_be_replaced(folder: Path) -> None:
     assert (config.dropout, config.attention_dropout) == (0.3, 0.1)
     encoder = load_encoder(folder, attention_dropout=0.0)
     assert (encoder.config.dropout, encoder.config.attention_dropout) == (0.1, 0.0)
-    assert encoder.layers[0].self_attention.probability == 0.0
+    assert next(encoder.blocks()).self_attention.probability == 0.0
 
 
 def test_a_loaded_encoder_is_float32_on_the_cpu_and_trains(folder: Path) -> None:

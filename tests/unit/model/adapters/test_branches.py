@@ -21,7 +21,8 @@ OPTIONS: dict[str, dict[str, Any]] = {"pal": {"size": 10, "heads": 2, "dropout":
 
 
 def new(name: str, **options: Any) -> Adapter:
-    return ADAPTERS[name](SIZE, layers=LAYERS, **{**OPTIONS.get(name, {}), **options})  # type: ignore[call-arg]
+    adapter: Adapter = ADAPTERS[name](SIZE, layers=LAYERS, **{**OPTIONS.get(name, {}), **options})
+    return adapter
 
 
 def filled(adapter: Adapter) -> Adapter:
@@ -107,9 +108,7 @@ def outcome(encoder: Encoder, adapters: dict[str, Adapter], batches: list[Packed
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(
-            found[name], value, rtol=1e-5, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-4, msg=f"{name} differs")
 
 
 @pytest.mark.parametrize("with_adapter", ["a", "ab", "bc", "ac", "abc"])
@@ -155,9 +154,14 @@ def test_zeros_that_fill_weights_up_change_nothing(
     assert_same(outcome(encoder, adapters, [batch]), expected)
 
 
-def test_the_pals_of_a_batch_attend_once_a_layer(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pals_of_a_batch_attend_once_per_layer(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(pal, "attend", lambda *values, **options: calls.append(1) or attend(*values, **options))
+
+    def counted(*values: Any, **options: Any) -> Tensor:
+        calls.append(1)
+        return attend(*values, **options)
+
+    monkeypatch.setattr(pal, "attend", counted)
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
     encoder(batch, branches=AdapterBranches({task: new("pal") for task in "abc"}, batch))
     assert len(calls) == LAYERS

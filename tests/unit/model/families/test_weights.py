@@ -39,7 +39,8 @@ def config_of(family: str, **changes: Any) -> EncoderConfig:
 
 def weights_of(encoder: Encoder) -> dict[str, Tensor]:
     """Write an encoder's weights as a checkpoint of its family has them."""
-    state, weights = encoder.state_dict(), {}
+    state = encoder.state_dict()
+    weights: dict[str, Tensor] = {}
     for ours, parts in checkpoint_names(encoder).items():
         weights.update(zip(parts, state[ours].chunk(len(parts)), strict=True))
     return weights
