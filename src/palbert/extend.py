@@ -9,6 +9,7 @@ from __future__ import annotations
 from palbert.batch import PackedBatch, Part
 from palbert.gradients import GradientMethod, Weighting
 from palbert.model.adapters import Adapter
+from palbert.model.families import Family
 from palbert.model.heads import Head
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import Pooling
@@ -25,6 +26,7 @@ __all__ = [
     "Adapter",
     "Average",
     "Balance",
+    "Family",
     "Goal",
     "GradientMethod",
     "Head",

@@ -15,8 +15,9 @@ from palbert.errors import EncoderError
 from palbert.model.activations import ACTIVATIONS
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
-from palbert.model.families import FAMILIES, current_name, export
+from palbert.model.families import current_name, export
 from palbert.model.pretrained import load_encoder, read_settings, read_weights, save_folder
+from palbert.registry import FAMILIES
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Everything that a recipe can name, in one table per kind of part. No torch."""
+"""Everything that a recipe or a checkpoint can name, in one table per kind of part. No torch."""
 
 from __future__ import annotations
 
@@ -140,6 +140,23 @@ AVERAGES = Registry(
         "swa": "palbert.training.averaging:SWA",
     },
 )
+FAMILIES = Registry(
+    "encoder family",
+    group="families",
+    base="palbert.model.families:Family",
+    values=True,
+    paths={
+        "bert": "palbert.model.families.bert:BERT",
+        "camembert": "palbert.model.families.bert:ROBERTA",
+        "distilbert": "palbert.model.families.bert:DISTILBERT",
+        "electra": "palbert.model.families.bert:ELECTRA",
+        "modernbert": "palbert.model.families.modernbert:MODERNBERT",
+        "mpnet": "palbert.model.families.bert:MPNET",
+        "roberta": "palbert.model.families.bert:ROBERTA",
+        "xlm-roberta": "palbert.model.families.bert:ROBERTA",
+    },
+)
+"""By the `model_type` in config.json."""
 REGISTRIES = {
     table.group.removeprefix("palbert."): table for table in list(globals().values()) if isinstance(table, Registry)
 }
@@ -149,6 +166,7 @@ __all__ = [
     "ADAPTERS",
     "AVERAGES",
     "BALANCES",
+    "FAMILIES",
     "GRADIENTS",
     "HEADS",
     "LOSSES",

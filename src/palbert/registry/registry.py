@@ -31,6 +31,7 @@ class Registry(Mapping[str, Any]):
         base: The class that all parts derive from, as "module:Class"; "" for plain functions.
         other_base: Another class that a part may derive from instead.
         paths: Where the class of each name is, as "module:Class".
+        values: Whether parts are values of the base class, and not classes that derive from it.
         given: Arguments that palbert sets when it makes a part; all others are options of the recipe.
         extra: The optional dependencies of palbert that parts need, by name.
     """
@@ -43,6 +44,7 @@ class Registry(Mapping[str, Any]):
         base: str,
         paths: Mapping[str, str],
         other_base: str = "",
+        values: bool = False,
         given: Collection[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> None:
@@ -50,6 +52,7 @@ class Registry(Mapping[str, Any]):
         self.group = f"palbert.{group}"
         self.bases = [path for path in (base, other_base) if path]
         self.paths = dict(paths)
+        self.values_only = values
         self.given = frozenset(given)
         self.extra = dict(extra or {})
 
@@ -81,11 +84,11 @@ class Registry(Mapping[str, Any]):
         found = self[name] if name in self else _load(name, place)
         prefix = f"{place}: " if place else ""
         bases = tuple(_load(path) for path in self.bases)
-        if bases and not (isinstance(found, type) and issubclass(found, bases)):
+        derived = isinstance(found, type) and issubclass(found, bases)
+        if bases and not (isinstance(found, bases) if self.values_only else derived):
             article = "an" if self.kind[0] in "aeiou" else "a"
-            raise RecipeError(
-                f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"Derive its class from {self.base_names}."
-            )
+            remedy = "Make it a" if self.values_only else "Derive its class from"
+            raise RecipeError(f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"{remedy} {self.base_names}.")
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         if missing:
             raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
@@ -99,8 +102,11 @@ class Registry(Mapping[str, Any]):
     def describe(self, name: str) -> Description:
         """Return what there is to know about a part: a known name, or "module:Class"."""
         found = self.find(name)
-        documented = (inspect.getdoc(found) or "").partition("\n")[0]
-        return Description(name, self._options(found), self.extra.get(name, ""), documented)
+        path = self.paths.get(name) or (self.plugins[name].value if name in self.plugins else name)
+        documented = importlib.import_module(path.partition(":")[0]) if self.values_only else found
+        options = {} if self.values_only else self._options(found)
+        summary = (inspect.getdoc(documented) or "").partition("\n")[0]
+        return Description(name, options, self.extra.get(name, ""), summary)
 
     def _options(self, found: Any) -> dict[str, Any]:
         """Return the options of a part with their defaults; without one, `REQUIRED`."""

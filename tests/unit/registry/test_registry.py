@@ -27,7 +27,8 @@ class Stranger:
     ("table", "name"), [(table, name) for table, parts in REGISTRIES.items() for name in parts.paths]
 )
 def test_every_entry_loads_and_derives_from_its_base(table: str, name: str) -> None:
-    assert callable(REGISTRIES[table].find(name))
+    found = REGISTRIES[table].find(name)
+    assert callable(found) is (table != "FAMILIES")
 
 
 def test_each_kind_of_part_has_an_entry_point_group_of_its_own() -> None:

@@ -2,11 +2,9 @@
 
 from palbert.model.families.family import Family, Names
 from palbert.model.families.settings import family_of, read_config
-from palbert.model.families.table import FAMILIES
 from palbert.model.families.weights import checkpoint_names, convert, current_name, export, plain_names
 
 __all__ = [
-    "FAMILIES",
     "Family",
     "Names",
     "checkpoint_names",

@@ -8,7 +8,7 @@ from typing import Any
 from palbert.errors import EncoderError, did_you_mean
 from palbert.model.config import EncoderConfig
 from palbert.model.families.family import Family
-from palbert.model.families.table import FAMILIES
+from palbert.registry import FAMILIES
 
 REQUIRED = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
 """Fields that config.json must have; the others have the same defaults everywhere."""
@@ -53,7 +53,8 @@ def family_of(values: Mapping[str, Any], *, where: str) -> Family:
     if name not in FAMILIES:
         known = did_you_mean(str(name), FAMILIES)
         raise EncoderError(f"{where}: unsupported model_type '{name}'.", hint=known)
-    return FAMILIES[name]
+    family: Family = FAMILIES.find(name)
+    return family
 
 
 def _refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
 from palbert.model.families.family import Family, Names
-from palbert.model.families.table import FAMILIES
+from palbert.registry import FAMILIES
 
 NOT_ENCODER = (
     "classifier.", "cls.", "decoder.", "discriminator_predictions.", "generator_lm_head.", "generator_predictions.",

@@ -9,7 +9,8 @@ import pytest
 
 from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
-from palbert.model.families import FAMILIES, read_config
+from palbert.model.families import read_config
+from palbert.registry import FAMILIES
 
 SETTINGS = {
     "vocab_size": 30,

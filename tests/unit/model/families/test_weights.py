@@ -11,7 +11,8 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
-from palbert.model.families import FAMILIES, checkpoint_names, convert, export, plain_names, read_config
+from palbert.model.families import checkpoint_names, convert, export, plain_names, read_config
+from palbert.registry import FAMILIES
 
 SETTINGS = {
     "vocab_size": 30,

@@ -1,4 +1,4 @@
-"""The table of families: every row names parts and weights that exist."""
+"""Families: each names parts and weights that exist."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from palbert.model.blocks.block import LINEAR_ROLES
 from palbert.model.config import EncoderConfig
-from palbert.model.families import FAMILIES
 from palbert.model.masked import MaskedHead
+from palbert.registry import FAMILIES
 
 
 @pytest.mark.parametrize("name", FAMILIES)
