@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from palbert.commands.arguments import Force, Overrides, RecipeName
 from palbert.terminal import print_table
 
+if TYPE_CHECKING:
+    from palbert.reporting.data_summary import SplitSummary
+
 data_app = typer.Typer(
     no_args_is_help=True,
     help="Inspect data before training, and make training rows.\n\nExample:  palbert data check my.toml",
 )
+
+HEADER = [
+    *("task", "split", "rows", "labels", "tokens mean / max"),
+    *("truncated", "empty", "duplicates", "in train", "overlap"),
+]
 
 
 @data_app.command("check")
@@ -29,37 +37,24 @@ def data_check(
     from palbert.verbs.check import check_data, label_shares, write_data_report
 
     summaries = check_data(recipe, overrides=overrides or ())
-    rows = [
-        [
-            item.task,
-            item.split,
-            f"{item.rows:,}",
-            label_shares(item),
-            f"{sum(item.lengths) / len(item.lengths):.0f} / {max(item.lengths)}",
-            f"{item.truncated:,}",
-            f"{item.empty:,}",
-            f"{item.duplicates:,}",
-            f"{item.leaked:,}",
-            ", ".join(f"{kind} {count:,}" for kind, count in item.shared) or "–",
-        ]
-        for item in summaries
-    ]
-    header = [
-        "task",
-        "split",
-        "rows",
-        "labels",
-        "tokens mean / max",
-        "cut",
-        "empty",
-        "twice",
-        "in train",
-        "shares with",
-    ]
-    print_table(header, rows)
+    print_table(HEADER, [_cells(summary, label_shares(summary)) for summary in summaries])
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
     typer.echo(f"\nPlots: {path}")
+
+
+def _cells(summary: SplitSummary, labels: str) -> list[str]:
+    lengths = summary.lengths
+    counts = (summary.truncated, summary.empty, summary.duplicates, summary.leaked)
+    return [
+        summary.task,
+        summary.split,
+        f"{summary.rows:,}",
+        labels,
+        f"{sum(lengths) / len(lengths):.0f} / {max(lengths)}",
+        *(f"{count:,}" for count in counts),
+        ", ".join(f"{kind} {count:,}" for kind, count in summary.shared) or "–",
+    ]
 
 
 @data_app.command("phrases")

@@ -11,34 +11,30 @@ from palbert.commands.arguments import Overrides
 from palbert.errors import TrainingError
 from palbert.terminal import print_table
 
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(help="Tables by name or file, single rows as TABLE:ROW, or all. Without any, the names are listed."),
+]
+Data = Annotated[str | None, typer.Option("--data", help="A data folder, samples or hub. [$PALBERT_DATA]")]
+Encoder = Annotated[
+    str | None, typer.Option("--encoder", help="An encoder folder, a Hub id or minilm. [the table's own]")
+]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds per row: 0, 1, …")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Number of runs at the same time, each in its own process.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The folder for tables, results and runs. [runs/reproduce]")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="A few steps on sample data, to check that all rows run.")]
+KeepCheckpoints = Annotated[bool, typer.Option("--keep-checkpoints", help="Keep the checkpoints of finished runs.")]
+
 
 def reproduce(
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Tables by name or file, single rows as TABLE:ROW, or all. Without any, the names are listed."
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option("--data", help="A data folder, samples or hub. [$PALBERT_DATA]"),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option("--encoder", help="An encoder folder, a Hub id or minilm. [the table's own]"),
-    ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds per row: 0, 1, …")] = 1,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Number of runs at the same time, each in its own process.")
-    ] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The folder for tables, results and runs. [runs/reproduce]"),
-    ] = None,
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="A few steps on sample data, to check that all rows run.")
-    ] = False,
-    keep: Annotated[bool, typer.Option("--keep-checkpoints", help="Keep the checkpoints of finished runs.")] = False,
+    tables: Tables = None,
+    data: Data = None,
+    encoder: Encoder = None,
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
+    out: Out = None,
+    smoke: Smoke = False,
+    keep: KeepCheckpoints = False,
     overrides: Overrides = None,
 ) -> None:
     """Train every row of a table; write the table with the reported scores next to the new ones.
@@ -55,11 +51,7 @@ def reproduce(
     palbert reproduce all --smoke
     """
     if not tables:
-        from palbert.reproduction.tables import known_tables, load_table
-
-        print_table(
-            ["table", "what it compares"], [[name, load_table(path).spec.title] for name, path in known_tables()]
-        )
+        _list_tables()
         return
     from palbert.reproduction.reproduce import reproduce as reproduce_tables
 
@@ -83,6 +75,12 @@ def reproduce(
             f"{len(done.failures)} failed:\n{lines}",
             hint="Fix the cause, then run the same command again: finished runs are skipped.",
         )
+
+
+def _list_tables() -> None:
+    from palbert.reproduction.tables import known_tables, load_table
+
+    print_table(["table", "what it compares"], [[name, load_table(path).spec.title] for name, path in known_tables()])
 
 
 def results(

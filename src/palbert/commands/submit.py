@@ -11,25 +11,28 @@ from palbert.commands.arguments import Checkpoint, Force, Run
 from palbert.errors import PalbertError
 from palbert.terminal import print_table
 
+Test = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--test",
+        metavar="DIR | TASK=FILE",
+        help="A folder with the course's test files, or the file of one task; repeatable. [the run's own]",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None, typer.Option("--task", "-t", help="A task to predict; repeatable. [all tasks of the run]")
+]
+Split = Annotated[
+    Literal["dev", "test"],
+    typer.Option(help="The split to predict: decides which files are read and written."),
+]
+
 
 def submit(
     run: Run,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--test",
-            metavar="DIR | TASK=FILE",
-            help="A folder with the course's test files, or the file of one task; repeatable. [the run's own]",
-        ),
-    ] = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option("--task", "-t", help="A task to predict; repeatable. [all tasks of the run]"),
-    ] = None,
-    split: Annotated[
-        Literal["dev", "test"],
-        typer.Option(help="The split to predict: which files are read, and how the output is named."),
-    ] = "test",
+    test: Test = None,
+    task: Tasks = None,
+    split: Split = "test",
     out: Annotated[Path | None, typer.Option("--out", help="The folder to write. [RUN/submission]")] = None,
     with_dev: Annotated[
         bool,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from palbert.data.trees import Phrase, phrases
@@ -37,14 +33,3 @@ def test_a_broken_tree_is_told_with_its_line(broken: str) -> None:
 def test_escapes_inside_words_are_read_too() -> None:
     whole, *parts = phrases([r"(2 (2 8\/2) (3 -LRB-Fellini\*-RRB-))"])
     assert whole.text == "8/2 (Fellini*)" and [part.text for part in parts] == ["(Fellini*)", "8/2"]
-
-
-def test_the_command_writes_rows_that_a_recipe_reads(tmp_path: Path, cli: Callable[..., Any]) -> None:
-    source, target = tmp_path / "train.txt", tmp_path / "phrases.tsv"
-    source.write_text("\n".join(TREES), "utf-8")
-    found = cli("data", "phrases", str(source), "--out", str(target))
-    assert found.code == 0 and "9 phrases, 2 of them sentences" in found.out
-    first, *rows = target.read_text("utf-8").splitlines()
-    assert first == "phrase\tsentiment\twhole_sentence" and rows[0] == "Quite good .\t3\t1" and len(rows) == 9
-    again = cli("data", "phrases", str(source), "--out", str(target))
-    assert again.code != 0 and "--force" in again.err

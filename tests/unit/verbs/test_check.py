@@ -114,7 +114,7 @@ def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Pa
     result = cli("data", "check", recipe, "--out", page)
     assert result.code == 0
     assert [" ".join(line.split()) for line in result.out.splitlines()[:6]] == [
-        "task split rows labels tokens mean / max cut empty twice in train shares with",
+        "task split rows labels tokens mean / max truncated empty duplicates in train overlap",
         "tone train 6 33% / 17% / 50% 6 / 12 1 2 2 0 dev 4, test 1",
         "tone dev 4 25% / 50% / 25% 4 / 6 0 1 1 2 –",
         "tone test 2 none 4 / 4 0 0 0 1 –",
