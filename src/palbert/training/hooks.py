@@ -42,7 +42,7 @@ class MetricsLog(Hook):
         """Remove lines that a resumed run will write again, and open the progress bar."""
         position = trainer.position
         started = trainer.sampler.epoch(position.epoch)[: position.done] if position.done else []
-        self.drawn = Counter(task for step in started for task in step)
+        self.drawn = Counter(name for step in started for name in step)
         if position.step:
             kept = [record for record in read_records(self.path) if self._is_before(record, trainer)]
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
@@ -52,9 +52,9 @@ class MetricsLog(Hook):
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Collect losses; write a line every few steps."""
-        for task, loss in losses.items():
-            trainer.position.losses.setdefault(task, []).append(loss)
-            self.drawn[task] += 1
+        for name, loss in losses.items():
+            trainer.position.losses.setdefault(name, []).append(loss)
+            self.drawn[name] += 1
         for pair, cosine in trainer.gradients.observations().items():
             trainer.position.cosines.setdefault(pair, []).append(cosine)
         self.tokens += tokens
@@ -65,10 +65,10 @@ class MetricsLog(Hook):
             self._line.advance(detail=detail)
 
     def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """Write the epoch's task counts and its scores."""
+        """Write how often each set was drawn in the epoch, and the scores."""
         epoch = evaluation.epoch
-        planned = {task: round(count, 2) for task, count in trainer.sampler.planned(epoch).items()}
-        drawn = {task: self.drawn[task] for task in planned}
+        planned = {name: round(count, 2) for name, count in trainer.sampler.planned(epoch).items()}
+        drawn = {name: self.drawn[name] for name in planned}
         self.drawn.clear()
         self.write({"kind": "epoch", "epoch": epoch, "step": evaluation.step, "planned": planned, "drawn": drawn})
         self.write_evaluation(evaluation)
@@ -119,9 +119,9 @@ class MetricsLog(Hook):
         return bool(record["epoch"] < trainer.position.epoch)
 
     def _write_losses(self, trainer: Trainer) -> str:
-        means = {task: sum(map(float, values)) / len(values) for task, values in trainer.position.losses.items()}
+        means = {name: sum(map(float, values)) / len(values) for name, values in trainer.position.losses.items()}
         cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
-        weights = {task: _number(float(weight)) for task, weight in trainer.objective.balance.weights().items()}
+        weights = {name: _number(float(weight)) for name, weight in trainer.objective.balance.weights().items()}
         now = time.perf_counter()
         elapsed = max(now - self.clock, 1e-9)
         trainer.position.seconds += now - self.clock
@@ -133,7 +133,7 @@ class MetricsLog(Hook):
                 "kind": "train",
                 "step": trainer.position.step,
                 "epoch": trainer.position.epoch,
-                "losses": {task: _number(loss) for task, loss in means.items()},
+                "losses": {name: _number(loss) for name, loss in means.items()},
                 **({"cosines": cosines} if cosines else {}),
                 **({"weights": weights} if weights else {}),
                 "learning_rate": rates(trainer.optimizer),
@@ -142,13 +142,13 @@ class MetricsLog(Hook):
                 "seconds": round(trainer.position.seconds, 3),
             }
         )
-        for task, loss in means.items():
+        for name, loss in means.items():
             if not math.isfinite(loss):
                 raise TrainingError(
-                    f"The loss of task '{task}' became {loss} by step {trainer.position.step}.",
+                    f"The loss of '{name}' became {loss} by step {trainer.position.step}.",
                     hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
                 )
-        shown = "  ".join(f"{task} {loss:.3f}" for task, loss in means.items())
+        shown = "  ".join(f"{name} {loss:.3f}" for name, loss in means.items())
         return f"epoch {trainer.position.epoch}/{trainer.sampler.epochs}  {shown}  {speed:,.0f} tokens/s"
 
 

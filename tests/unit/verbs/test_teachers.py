@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,8 +14,7 @@ import palbert
 from palbert.build import Machine, load_training_sets, teach
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RecipeError
-from palbert.inference.evaluator import Inference
-from palbert.recipe.load import load_recipe, make_recipe
+from palbert.recipe.load import load_recipe
 from palbert.training.hooks import read_records
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
@@ -42,29 +40,6 @@ def values(tiny: Path, teacher: Path | None, **own: Any) -> dict[str, Any]:
 
 def losses(run: Path) -> list[dict[str, float]]:
     return [record["losses"] for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
-
-
-def test_teachers_say_of_every_row_what_they_predict(
-    tiny_encoder: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PALBERT_CACHE", str(tmp_path))
-    recipe = make_recipe(values(tiny_encoder, trained))
-    tokenizer = TextTokenizer.from_folder(tiny_encoder)
-    train = load_training_sets(recipe, tokenizer)
-    sets = teach(recipe, train, tokenizer=tokenizer, machine=CPU)
-    assert sets.keys() == train.keys() and [name for name in sets if sets[name].taught is not None] == ["sst"]
-    taught = sets["sst"].taught
-    assert taught is not None and taught.shape == (len(train["sst"]), 1, 5)
-    said = palbert.load(trained).predict("sst", list(train["sst"].rows.texts[0]))
-    chosen = taught[:, 0].argmax(1)
-    assert [prediction.answer for prediction in said] == [recipe.tasks["sst"].classes[index] for index in chosen]
-
-    def refuse(*arguments: Any, **settings: Any) -> None:
-        raise AssertionError("asked again")
-
-    monkeypatch.setattr(Inference, "outputs", refuse)  # the second time, the cache answers
-    again = teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"].taught
-    assert again is not None and np.array_equal(again, taught)
 
 
 def test_the_weight_mixes_labels_and_teachers(
