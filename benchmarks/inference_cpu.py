@@ -23,7 +23,7 @@ import transformers
 from measuring import machine_facts, write
 from sentence_transformers import SentenceTransformer
 
-from palbert.build import Machine, build_inference, build_model, settle
+from palbert.build import Machine, build_inference, build_model, prepare_for_inference
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import load_encoder, resolve_encoder
 from palbert.recipe.load import make_recipe
@@ -49,7 +49,7 @@ def with_palbert(folder: Path, *, int8: bool) -> Embed:
     task = make_recipe({"data": "samples", "encoder": str(folder), "tasks": {"sst": {"pooling": "mean"}}}).tasks["sst"]
     model = build_model({"sst": task}, load_encoder(folder))
     machine = Machine(torch.device("cpu"), "int8" if int8 else "fp32")
-    settle(model, machine)
+    prepare_for_inference(model, machine)
     model.heads["sst"] = torch.nn.Identity()  # the vectors themselves are the answer
     task = task.model_copy(update={"classes": tuple(map(str, range(model.encoder.config.hidden_size)))})
     tokenizer = TextTokenizer.from_folder(folder)

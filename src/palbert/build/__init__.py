@@ -4,7 +4,7 @@ from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
 from palbert.build.data import count_overlap, load_rows, load_split, load_training_sets
 from palbert.build.gradients import make_gradients
-from palbert.build.machine import Machine, build_inference, settle
+from palbert.build.machine import Machine, build_inference, prepare_for_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.objectives import make_objectives
 from palbert.build.pretraining import build_pretrainer, check_pretraining, load_corpus
@@ -33,7 +33,7 @@ __all__ = [
     "make_objectives",
     "make_sampler",
     "open_checkpoint",
-    "settle",
+    "prepare_for_inference",
     "teach",
     "teachers_sha256",
 ]

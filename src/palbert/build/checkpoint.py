@@ -1,4 +1,4 @@
-"""A checkpoint to a model, from the checkpoint's own files alone."""
+"""Open a checkpoint: rebuild its model from the checkpoint's own files."""
 
 from __future__ import annotations
 

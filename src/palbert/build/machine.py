@@ -1,4 +1,4 @@
-"""Machine: where a run computes, and how exactly."""
+"""Machine: the device and number format of a run, and models prepared for inference on it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from palbert.runtime.precision import Precision, arithmetic, choose_device, choo
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a run computes, and how exactly."""
+    """The device and number format of a run."""
 
     device: torch.device
     precision: Precision
 
     @classmethod
     def for_recipe(cls, recipe: Recipe) -> Machine:
-        """Choose what the recipe asks for."""
+        """Return the machine that a recipe asks for."""
         return cls.of(recipe.run.device, recipe.run.precision)
 
     @classmethod
     def of(cls, device: str, precision: Literal["auto"] | Precision) -> Machine:
-        """Choose what is asked for, and have torch multiply as it says."""
+        """Return the machine that is asked for, and set torch's precision of matrix products to match."""
         place = choose_device(device)
         chosen = choose_precision(precision, place)
         set_products(chosen)
         return cls(place, chosen)
 
     def arithmetic(self) -> Any:
-        """Return the context that forward passes run in."""
+        """Return the context for forward passes."""
         return arithmetic(self.precision, self.device)
 
 
-def settle(model: MultiTaskModel, machine: Machine) -> MultiTaskModel:
-    """Bring a model that only answers from now on into the form that does so fastest; it cannot be trained any more."""
+def prepare_for_inference(model: MultiTaskModel, machine: Machine) -> MultiTaskModel:
+    """Replace the encoder's linear layers by the machine's fastest; the model cannot be trained afterwards."""
     if machine.precision == "int8":
         quantise(model.encoder)
     elif machine.device.type == "cpu" and machine.precision == "fp32" and can_pack():
@@ -51,5 +51,5 @@ def settle(model: MultiTaskModel, machine: Machine) -> MultiTaskModel:
 
 
 def build_inference(model: MultiTaskModel, *, tokenizer: TextTokenizer, machine: Machine) -> Inference:
-    """Make a model ready to answer."""
+    """Return what answers texts with a model."""
     return Inference(model, template=tokenizer.template, device=machine.device, arithmetic=machine.arithmetic)

@@ -1,4 +1,4 @@
-"""The further pretraining of a recipe: its texts and its trainer."""
+"""Further pretraining: the texts and the trainer of masked words that a recipe asks for."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from palbert.training.averaging import NoAverage
 from palbert.training.feed import Feed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import Sequential, Settings
+from palbert.training.samplers import Sampler, Sequential, Settings
 from palbert.training.trainer import Trainer
 
 NAME = "mlm"
-"""What the losses of further pretraining are called in metrics.jsonl."""
+"""The name of the only training set, and of its losses in metrics.jsonl."""
 
 
 def check_pretraining(section: PretrainingSection, tokenizer: TextTokenizer, config: EncoderConfig) -> None:
-    """Refuse lengths that do not fit the encoder, and encoders that know no hidden words, before data is read."""
+    """Raise RecipeError for a length that the encoder cannot take; raise EncoderError if it has no mask token."""
     tokenizer.mask_id()
     least, most = tokenizer.template.single + 1, config.max_length
     if not least <= section.max_length <= most:
@@ -68,29 +68,14 @@ def build_pretrainer(
     train: Corpus,
     held_out: Corpus,
 ) -> Trainer:
-    """Put a trainer of masked words together, without hooks."""
-    config, rates = model.encoder.config, recipe.optimizer
-    masking = Masking(
-        share=section.mask,
-        mask_id=tokenizer.mask_id(),
-        ordinary_ids=tokenizer.ordinary_ids(),
-        vocabulary_size=config.vocabulary_size,
-    )
-    objective = MLM(masking, name=NAME).to(machine.device)
+    """Make the trainer of masked words, without hooks."""
+    rates = recipe.optimizer
+    objective = _make_objective(section, tokenizer, model.encoder.config).to(machine.device)
     sets = {NAME: TrainingSet(NAME, NAME, train, max_length=section.max_length, batch_size=section.batch_size)}
     buckets = make_buckets(sets, tokenizer.template, machine.device)
     return Trainer(
         model,
-        sampler=Sequential(
-            Settings(
-                rows={NAME: len(train)},
-                batch_sizes={NAME: section.batch_size},
-                tasks={NAME: NAME},
-                epochs=section.epochs,
-                steps=section.steps_per_epoch,
-                seed=recipe.seed,
-            )
-        ),
+        sampler=_make_sampler(section, rows=len(train), seed=recipe.seed),
         feed=Feed(sets, seed=recipe.seed, template=tokenizer.template, device=machine.device, buckets=buckets),
         objective=objective,
         gradients=Sum({NAME: 1.0}),
@@ -116,4 +101,27 @@ def build_pretrainer(
             arithmetic=machine.arithmetic,
             seed=recipe.seed,
         ),
+    )
+
+
+def _make_objective(section: PretrainingSection, tokenizer: TextTokenizer, config: EncoderConfig) -> MLM:
+    masking = Masking(
+        share=section.mask,
+        mask_id=tokenizer.mask_id(),
+        ordinary_ids=tokenizer.ordinary_ids(),
+        vocabulary_size=config.vocabulary_size,
+    )
+    return MLM(masking, name=NAME)
+
+
+def _make_sampler(section: PretrainingSection, *, rows: int, seed: int) -> Sampler:
+    return Sequential(
+        Settings(
+            rows={NAME: rows},
+            batch_sizes={NAME: section.batch_size},
+            tasks={NAME: NAME},
+            epochs=section.epochs,
+            steps=section.steps_per_epoch,
+            seed=seed,
+        )
     )

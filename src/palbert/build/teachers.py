@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.build.checkpoint import open_checkpoint, read_tasks
-from palbert.build.machine import Machine, build_inference, settle
+from palbert.build.machine import Machine, build_inference, prepare_for_inference
 from palbert.data.dataset import Dataset, cache_folder
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
@@ -96,7 +96,7 @@ class _Teacher:
     def _ask(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
         if self._opened is None:
             self._opened = open_checkpoint(self.folder, self.machine)
-            settle(self._opened.model, self.machine)
+            prepare_for_inference(self._opened.model, self.machine)
         opened = self._opened
         tokens = dataset.tokens
         if opened.tokenizer.sha256 != self.tokenizer.sha256:

@@ -1,4 +1,4 @@
-"""Ranks: the processes that train one model together, each on its share of every step's rows."""
+"""Ranks: the processes that train one model together, each with its share of every step's rows."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from torch import Tensor, nn
 from palbert.errors import DeviceError
 
 ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun tells a process of the others."""
+"""What torchrun sets for each process."""
 BUCKET = 2**24
-"""Numbers that travel in one call: few calls, and little memory for the copy."""
+"""Numbers per call: few calls, and little memory for the copy."""
 PATIENCE = timedelta(days=1)
-"""How long to wait for the others: the first evaluates and reports alone. torchrun itself ends a run that lost one."""
+"""How long to wait for other ranks: the first evaluates and reports alone. torchrun ends a run that lost a process."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """One process alone: whatever it would ask of others is already there."""
+    """A single process: collective calls return what they are given."""
 
     rank: int = 0
-    """This process, from 0."""
+    """The number of this process, from 0."""
     size: int = 1
-    """How many there are."""
+    """How many processes there are."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that evaluates, writes and speaks."""
+        """Whether this is the process that evaluates, writes files and logs."""
         return self.rank == 0
 
     @contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
-        """Be in touch with the others while the block runs."""
+        """Connect to the other processes while the block runs."""
         yield
 
     @contextmanager
@@ -47,54 +47,54 @@ class Ranks:
         yield
 
     def count(self, *numbers: int) -> list[int]:
-        """Add up numbers on the host; the device goes on working."""
+        """Sum numbers over all processes, on the host, without waiting for the device."""
         return list(numbers)
 
     def wait(self) -> None:
-        """Wait until all are here."""
+        """Wait until all processes have called this."""
         self.count(0)
 
     def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Add up tensors that all have, in shapes that agree."""
+        """Sum tensors over all processes; their shapes must agree."""
         return list(tensors)
 
     def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
-        """Add up the gradients of some parameters; None counts as 0 and stays None where nobody has any."""
+        """Sum the gradients of some parameters; None counts as 0, and stays None where no process has a gradient."""
         return list(gradients)
 
     def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
-        """Add up what the parameters have in `.grad`."""
+        """Sum the `.grad` of parameters over all processes."""
 
     def add_in_place(self, tensor: Tensor) -> None:
-        """Add up a tensor that all have in this shape."""
+        """Sum a tensor over all processes, in place; its shape must agree."""
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        """Return what each process has, first to last; on the CPU, and in shapes that agree."""
+        """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
         return [dict(tensors)]
 
     def first(self, tensor: Tensor) -> Tensor:
-        """Return what the first process has."""
+        """Return the first process's tensor."""
         return tensor
 
     def align(self, module: nn.Module) -> None:
-        """Give a module the first process's parameters and buffers."""
+        """Copy the first process's parameters and buffers into a module."""
 
 
 @dataclass(frozen=True)
 class Processes(Ranks):
-    """Several processes, started by torchrun; each has to make the same calls in the same order."""
+    """Several processes, started by torchrun; all of them make the same calls in the same order."""
 
     local_rank: int = 0
-    """This process among those on its machine, from 0."""
+    """The number of this process on its machine, from 0."""
     local_size: int = 1
-    """How many are on its machine."""
+    """How many processes its machine has."""
 
     @contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
-        """Meet the others; "cuda" is a device of its own for each, and "cuda:0" one that they share."""
+        """Connect to the other processes; "cuda" is one device per process, "cuda:0" one that all share."""
         dist.init_process_group(self._backend(device), rank=self.rank, world_size=self.size, timeout=PATIENCE)
         yield
-        # Not after an error: the others may be waiting for a call that never comes, and torchrun ends them.
+        # Not after an error: others may wait for a call that never comes, and torchrun ends them.
         dist.destroy_process_group()
 
     @contextmanager
@@ -107,13 +107,13 @@ class Processes(Ranks):
             self.wait()
 
     def count(self, *numbers: int) -> list[int]:
-        """Add up numbers on the host; the device goes on working."""
+        """Sum numbers over all processes, on the host, without waiting for the device."""
         total = torch.tensor(numbers, dtype=torch.int64)
         dist.all_reduce(total)
         return [int(number) for number in total.tolist()]
 
     def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Add up tensors that all have, in shapes that agree."""
+        """Sum tensors over all processes; their shapes must agree."""
         totals: list[Tensor] = []
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.detach().flatten() for tensor in bucket])
@@ -123,7 +123,7 @@ class Processes(Ranks):
         return totals
 
     def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
-        """Add up the gradients of some parameters; None counts as 0 and stays None where nobody has any."""
+        """Sum the gradients of some parameters; None counts as 0, and stays None where no process has a gradient."""
         holders = self.count(*(gradient is not None for gradient in gradients))
         held = [
             torch.zeros_like(parameter) if gradient is None else gradient
@@ -134,17 +134,17 @@ class Processes(Ranks):
         return [next(totals) if number else None for number in holders]
 
     def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
-        """Add up what the parameters have in `.grad`."""
+        """Sum the `.grad` of parameters over all processes."""
         totals = self.sum_gradients([parameter.grad for parameter in parameters], parameters)
         for parameter, total in zip(parameters, totals, strict=True):
             parameter.grad = total
 
     def add_in_place(self, tensor: Tensor) -> None:
-        """Add up a tensor that all have in this shape."""
+        """Sum a tensor over all processes, in place; its shape must agree."""
         dist.all_reduce(tensor)
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        """Return what each process has, first to last; on the CPU, and in shapes that agree."""
+        """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
         found: list[dict[str, Tensor]] = [{} for _ in range(self.size)]
         for name, tensor in tensors.items():
             copies = [torch.empty_like(tensor) for _ in found]
@@ -154,33 +154,33 @@ class Processes(Ranks):
         return found
 
     def first(self, tensor: Tensor) -> Tensor:
-        """Return what the first process has."""
+        """Return the first process's tensor."""
         copy = tensor.detach().clone()
         dist.broadcast(copy, 0)
         return copy
 
     def align(self, module: nn.Module) -> None:
-        """Give a module the first process's parameters and buffers."""
+        """Copy the first process's parameters and buffers into a module."""
         for value in module.state_dict().values():
             dist.broadcast(value, 0)
 
     def _backend(self, device: torch.device) -> str:
-        """Choose who carries the tensors; what is on the CPU goes by gloo, so that no count waits for the device."""
+        """Choose the backend; CPU tensors always use gloo, so that no count waits for the device."""
         if device.type == "mps":
             raise DeviceError("Several processes cannot share 'mps'.", hint='Set run.device = "cpu".')
-        if device.type != "cuda" or device.index is not None:  # nccl refuses a device that processes share
+        if device.type != "cuda" or device.index is not None:  # nccl refuses shared devices
             return "gloo"
         if self.local_size > torch.cuda.device_count():
             raise DeviceError(
                 f"{self.local_size} processes on this machine; there are {torch.cuda.device_count()} CUDA devices.",
-                hint='Start one process a device, or set run.device = "cuda:0" to let all share one.',
+                hint='Start one process per device, or set run.device = "cuda:0" to let all share one.',
             )
         torch.cuda.set_device(self.local_rank)
         return "cpu:gloo,cuda:nccl"
 
 
 def find_ranks() -> Ranks:
-    """Read from the environment which of torchrun's processes this is; started without it, the only one."""
+    """Return this process as torchrun's environment describes it, or as a single process."""
     if not all(name in os.environ for name in ENVIRONMENT):
         return Ranks()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -193,7 +193,7 @@ def find_ranks() -> Ranks:
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Put tensors of one type together, up to a size."""
+    """Group tensors of one type, up to a size."""
     bucket: list[Tensor] = []
     size = 0
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, CSV that reads as it was written, and hashes of files."""
+"""Files: written completely or not at all, CSV that reads back as written, and hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palbert.errors import RunFolderError
 
 
 def sha256(*paths: Path) -> str:
-    """Hash the content of a file, or of several one after the other."""
+    """Hash the content of one or more files, in order."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as stream:
@@ -28,7 +28,7 @@ def sha256(*paths: Path) -> str:
 
 
 class CSVWriter:
-    """Write rows as CSV with one line break a row; csv's own writer leaves a carriage return in a field unquoted then.
+    """Write CSV whose lines end with a line feed, and quote carriage returns, which csv's own writer then does not.
 
     Args:
         stream: A text file opened with `newline=""`, or a buffer.
@@ -36,7 +36,7 @@ class CSVWriter:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._writer = csv.writer(self, lineterminator="\r\n")  # what is in the terminator is quoted
+        self._writer = csv.writer(self, lineterminator="\r\n")  # characters of the terminator are quoted
 
     def writerow(self, row: Iterable[Any]) -> None:
         """Write one row."""
@@ -48,7 +48,7 @@ class CSVWriter:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new, never half."""
+    """Write a file atomically: readers, and a crash, see the old content or the new."""
     with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
@@ -57,7 +57,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Give a file to write; it takes the place of `target` when the block ends without an error."""
+    """Yield a temporary file; it replaces `target` when the block ends without an error."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.part")
@@ -70,7 +70,7 @@ def new_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Give a folder to fill; it takes the place of `target` when the block ends without an error."""
+    """Yield a temporary folder; it replaces `target` when the block ends without an error."""
     with _folder_for(target) as temporary:
         yield temporary
         old = target.with_name(f".{target.name}.old")
@@ -83,11 +83,11 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
-    """Give a folder to fill, named by its content; it becomes `target` unless another process was there first.
+    """Yield a temporary folder; it becomes the cache entry `target` unless another process made that first.
 
     Args:
-        target: The entry; whoever has it may be reading it, so it is not replaced.
-        mark: A file that is in every entry; where it is missing, somebody has taken parts away.
+        target: The entry, named by its content. It is not replaced, since others may be reading it.
+        mark: A file that every complete entry has; an entry without it is damaged and is replaced.
     """
     with _folder_for(target) as temporary:
         yield temporary
@@ -102,7 +102,7 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
 
 @contextmanager
 def _folder_for(target: Path) -> Iterator[Path]:
-    """Give an empty folder beside `target`; what is left of it goes away."""
+    """Yield an empty folder next to `target`; remove what is left of it afterwards."""
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -114,7 +114,7 @@ def _folder_for(target: Path) -> Iterator[Path]:
 
 
 def recover_folder(target: Path) -> None:
-    """Put back the old folder if a crash came between the two renames of `new_folder`."""
+    """Restore the old folder if a crash came between the two renames of `new_folder`."""
     old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
         old.rename(target)
@@ -122,7 +122,7 @@ def recover_folder(target: Path) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full or closed disk into an error that says so."""
+    """Raise RunFolderError for a full or read-only disk."""
     try:
         yield
     except Exception as error:
@@ -138,7 +138,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _error_number(error: Exception) -> int | None:
-    """Return the system's error number; safetensors and tokenizers have it in their message only."""
+    """Return the system's error number; safetensors and tokenizers only put it into their message."""
     if isinstance(error, OSError):
         return error.errno
     found = re.search(r"\(os error (\d+)\)", str(error))

@@ -1,4 +1,4 @@
-"""Progress bars on the terminal's error stream; silent where nobody watches."""
+"""Progress bars on standard error; silent unless it is a terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Item = TypeVar("Item")
 
 @cache
 def console() -> Console:
-    """Return the one console for everything that is not data."""
+    """Return the console for everything that is not data."""
     return Console(stderr=True, highlight=False)
 
 
 @cache
 def _shared() -> Progress:
-    # One display for all bars: an evaluation inside a training shows below the training's bar.
+    # One display for all bars: the bar of an evaluation appears below that of the training.
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -42,20 +42,20 @@ class Bar:
         self._task = progress.add_task(description, total=total, completed=completed, detail="")
 
     def advance(self, amount: int = 1, *, detail: str | None = None) -> None:
-        """Move on, and say something beside the bar."""
+        """Advance the bar, and replace the text next to it if one is given."""
         if detail is None:
             self._progress.update(self._task, advance=amount)
         else:
             self._progress.update(self._task, advance=amount, detail=detail)
 
     def remove(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._progress.remove_task(self._task)
 
 
 @contextmanager
 def bar(description: str, *, total: int, completed: int = 0) -> Iterator[Bar]:
-    """Show a line of progress while the block runs."""
+    """Show a progress bar while the block runs."""
     progress = _shared()
     outermost = not progress.tasks
     if outermost:
@@ -70,7 +70,7 @@ def bar(description: str, *, total: int, completed: int = 0) -> Iterator[Bar]:
 
 
 def track(items: Iterable[Item], *, description: str, total: int) -> Iterator[Item]:
-    """Yield the items and show how many are done."""
+    """Yield the items and show how many have been processed."""
     with bar(description, total=total) as line:
         for item in items:
             yield item

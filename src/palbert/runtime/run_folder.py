@@ -34,17 +34,17 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a line."""
+        """The log of the run, one JSON object per line."""
         return self.path / "metrics.jsonl"
 
     @property
     def predictions(self) -> Path:
-        """One CSV a task and split."""
+        """One CSV per task and split."""
         return self.path / "predictions"
 
     @property
     def submission(self) -> Path:
-        """Prediction files to hand in."""
+        """Prediction files to submit."""
         return self.path / "submission"
 
     @property
@@ -59,16 +59,16 @@ class RunFolder:
 
     @property
     def pretrained(self) -> Path:
-        """The encoder that the run's own pretraining gave, where it has one: a run folder of its own."""
+        """The encoder from the run's own pretraining, if it has one; a run folder itself."""
         return self.path / "pretrained"
 
     @property
     def evaluations(self) -> Path:
-        """Reports and predictions of other checkpoints than the best, a folder for each."""
+        """Reports and predictions of checkpoints other than the best, one folder each."""
         return self.path / "evaluations"
 
     def report(self, suffix: str, *, split: str = "dev") -> Path:
-        """report.json or report.html; of another split than dev: report-<split>.json."""
+        """report.<suffix>, or report-<split>.<suffix> for a split other than dev."""
         return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
 
     @property
@@ -78,18 +78,18 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
+        """Whether there is a checkpoint to resume from."""
         recover_folder(self.checkpoints / "last")
         return (self.checkpoints / "last").exists()
 
     @property
     def can_resume(self) -> bool:
-        """Whether there is anything to go on from: a checkpoint, or a pretraining of the run's own."""
+        """Whether there is anything to resume from: a checkpoint, or the run's own pretraining."""
         return self.has_begun or self.pretrained.is_dir()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Refuse to work here beside another process; a lock ends with the process that holds it, however it ends."""
+        """Hold a lock on the folder, or raise RunFolderError; the lock ends with the process, however that ends."""
         if fcntl is None:
             yield
             return
@@ -111,11 +111,11 @@ class RunFolder:
             os.close(opened)
 
     def check_free(self, *, resume: bool, force: bool) -> None:
-        """Refuse to write over a run, or over anything else."""
+        """Raise RunFolderError if the folder holds another run or other files, or nothing to resume."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         if resume:
-            if not self.can_resume and not self.recipe.is_file():  # one that was stopped before its first checkpoint
+            if not self.can_resume and not self.recipe.is_file():  # stopped before its first checkpoint
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",
@@ -123,7 +123,7 @@ class RunFolder:
         elif self.exists and not force:
             raise RunFolderError(
                 f"{self.path}: already holds a run.",
-                hint="Add --resume to go on with it, --force to replace it, or give another folder with --out.",
+                hint="Add --resume to continue it, --force to replace it, or give another folder with --out.",
             )
         elif not self.exists and self.path.is_dir() and any(self.path.iterdir()):
             raise RunFolderError(
@@ -132,7 +132,7 @@ class RunFolder:
             )
 
     def clear(self, *, keep_pretrained: bool = False) -> None:
-        """Start afresh: remove the files of a former run, and only those, and make the folder."""
+        """Remove the files of a former run, and only those, and make the folder."""
         pretrained = [] if keep_pretrained else [self.pretrained]
         with disk_errors(self.path):
             own = (self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations)
@@ -145,7 +145,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
 
     def sweep(self) -> None:
-        """Put back what a killed run had moved out of the way, and remove its half-written checkpoints."""
+        """Restore what a killed run had moved away, and remove its half-written checkpoints."""
         for old in self.checkpoints.glob(".*.old"):
             recover_folder(old.with_name(old.name[1:].removesuffix(".old")))
         for folder in self.checkpoints.glob(".*"):

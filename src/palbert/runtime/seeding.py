@@ -1,4 +1,4 @@
-"""Seeds: same seed, same machine, same run."""
+"""Seeding: the same seed on the same machine gives the same run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from palbert.runtime.distributed import Ranks
 
 
 def seed_everything(seed: int) -> None:
-    """Seed torch on all devices; numpy generators are made from the seed where they are used."""
+    """Seed torch on all devices; numpy generators are made from the seed where they are needed."""
     torch.manual_seed(seed)
 
 
 def seed_apart(seed: int, ranks: Ranks) -> None:
-    """Let each process draw numbers of its own, such as dropout; the first goes on as it is."""
+    """Give each rank its own random numbers, for dropout and the like; the first keeps its generators."""
     if not ranks.is_first:
         seed_everything(int(np.random.SeedSequence([seed, ranks.rank]).generate_state(1)[0]))
 
 
 def random_state(device: torch.device, ranks: Ranks | None = None) -> dict[str, torch.Tensor]:
-    """Return the state of the generators that a run on this device draws from, of all processes."""
+    """Return the generator states of all ranks, for a run on this device."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -30,7 +30,7 @@ def random_state(device: torch.device, ranks: Ranks | None = None) -> dict[str, 
 
 
 def restore_random_state(states: dict[str, torch.Tensor], device: torch.device, ranks: Ranks | None = None) -> None:
-    """Put the generators back; refuse a state of more or fewer processes."""
+    """Restore this rank's generators; raise CheckpointError if the number of ranks has changed."""
     ranks = ranks or Ranks()
     size = sum(name.endswith("cpu") for name in states)
     if size != ranks.size:

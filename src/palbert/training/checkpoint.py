@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors and JSON, written whole or not at all; nothing needs pickle."""
+"""Checkpoints: safetensors and JSON, written completely or not at all; nothing needs pickle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class TrainerState:
-    """What resuming needs beside the weights that are evaluated."""
+    """What resuming needs in addition to the weights that are evaluated."""
 
     position: dict[str, Any]
     best: dict[str, float]
@@ -44,7 +44,7 @@ def save_checkpoint(
     description: dict[str, Any],
     state: TrainerState,
 ) -> None:
-    """Write a checkpoint that takes the place of `folder` when it is complete."""
+    """Write a checkpoint that replaces `folder` once it is complete."""
     with new_folder(folder) as temporary:
         _write_tensors(temporary / "model.safetensors", module_tensors(model))
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
@@ -53,13 +53,13 @@ def save_checkpoint(
         _write_tensors(temporary / "random.safetensors", state.random)
         if state.objective:  # most objectives have no state
             _write_tensors(temporary / "objective.safetensors", state.objective)
-        if state.average:  # else the weights under training are those of the model
+        if state.average:  # otherwise the weights under training are the model's own
             _write_tensors(temporary / "weights.safetensors", _plain(state.average))
         _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
 
 
 def link_checkpoint(source: Path, target: Path) -> None:
-    """Make `target` the same checkpoint, without the trainer's state and without copying the weights."""
+    """Make `target` the same checkpoint without the trainer's state, as hard links where the file system has them."""
     with new_folder(target) as temporary:
         for name in MODEL_FILES:
             try:
@@ -69,7 +69,7 @@ def link_checkpoint(source: Path, target: Path) -> None:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return what a checkpoint says of itself."""
+    """Return a checkpoint's palbert.json; raise CheckpointError if it is missing, damaged or of another format."""
     recover_folder(folder)
     path = folder / "palbert.json"
     if not path.is_file():
@@ -88,7 +88,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:
-    """Fill a model with a checkpoint's weights."""
+    """Load a checkpoint's weights into a model."""
     weights = _load_tensors(folder / "model.safetensors")
     differing = _differing(model.state_dict(), weights)
     if differing:
@@ -104,7 +104,7 @@ def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None
 
 
 def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back the state that a checkpoint holds of the objective."""
+    """Restore the objective's state from a checkpoint."""
     differing = _differing(objective.state_dict(), tensors)
     if differing:
         raise CheckpointError(f"{folder}: the objectives' state does not fit the recipe: {', '.join(differing[:8])}.")
@@ -112,7 +112,7 @@ def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Ten
 
 
 def restore_average(folder: Path, average: Average, tensors: dict[str, Tensor]) -> None:
-    """Put back the weights under training, when the model has been filled with those that are evaluated."""
+    """Restore the weights under training, after the model was filled with those that are evaluated."""
     differing = _differing(average.state(), tensors)
     if differing:
         raise CheckpointError(f"{folder}: the averaged weights do not fit the recipe: {', '.join(differing[:8])}.")
@@ -136,7 +136,7 @@ def read_state(folder: Path) -> TrainerState:
 
 
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Return what a module consists of, by name, as files take it."""
+    """Return a module's state by name, on the CPU, as files need it."""
     return _plain(module.state_dict())
 
 
@@ -150,7 +150,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put the flattened state back."""
+    """Restore a flattened state."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
@@ -159,7 +159,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 
 def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> list[str]:
-    """Name what the tensors of a part and those for it do not agree on."""
+    """Return the names that only one side has or whose shapes differ."""
     shapes = {name: value.shape for name, value in wanted.items()}
     found = {name: value.shape for name, value in tensors.items()}
     return sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))

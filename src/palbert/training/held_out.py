@@ -1,4 +1,4 @@
-"""HeldOut: the masked-word loss on texts that training never sees, always with the same words hidden."""
+"""HeldOut: the masked-word loss on texts that training never sees, with the same words hidden every time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from palbert.runtime.progress import track
 from palbert.training.trainer import Evaluation
 
 SPARSER = 4
-"""A batch has a score for every word of the vocabulary at each hidden one, and so is smaller than others."""
+"""How many times smaller batches are than in evaluation: each hidden word has a score for the whole vocabulary."""
 
 
 class MaskedEvaluation(Evaluation):
-    """The held-out loss; `overall` is the geometric mean of the probabilities of the hidden words, 1 / perplexity."""
+    """The held-out loss; `overall` is 1 / perplexity, the geometric mean of the hidden words' probabilities."""
 
     def __str__(self) -> str:
         [scores] = self.tasks.values()
@@ -42,12 +42,12 @@ class HeldOut:
     device: torch.device
     arithmetic: Callable[[], AbstractContextManager[Any]]
     seed: int
-    """Draws the hidden words, the same ones each time."""
+    """Chooses the hidden words, the same ones every time."""
 
     def __call__(self, model: MaskedModel, *, epoch: int, step: int) -> Evaluation:
         """Return loss and perplexity."""
         loss = self._loss(model)
-        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700))}  # more would be too large for a float
+        scores = {"loss": loss, "perplexity": math.exp(min(loss, 700))}  # exp(710) overflows
         tasks = {self.objective.name: scores}
         return MaskedEvaluation(epoch=epoch, step=step, overall=math.exp(-loss), tasks=tasks)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: the end of a run after the step under way."""
+"""Ctrl-C: end a run after the current step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """Let the first Ctrl-C end the run after the step under way; a second one ends it at once."""
+    """Let the first Ctrl-C end the run after the current step, and the second at once."""
 
     def stop(signum: int, frame: Any) -> None:
         log.warning("stopping after this step; press Ctrl-C again to stop at once")
@@ -24,7 +24,7 @@ def stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
 
     try:
         former = signal.signal(signal.SIGINT, stop)
-    except ValueError:  # not in the main thread: the caller has its own way to stop
+    except ValueError:  # signals can only be handled in the main thread
         yield
         return
     try:

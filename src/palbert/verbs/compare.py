@@ -1,4 +1,4 @@
-"""Compare: two or more runs on the same rows, by paired bootstrap."""
+"""Compare: runs on the same rows, by paired bootstrap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palbert.runtime.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Comparison:
-    """One run against the first, on one task."""
+    """One run compared with the first, on one task."""
 
     task: str
     metric: str
@@ -31,7 +31,7 @@ class Comparison:
 def compare(runs: Sequence[str | Path], *, split: str = "dev") -> list[Comparison]:
     """Compare every run with the first one, on all tasks that both have."""
     if len(runs) < 2:
-        raise DataError("Comparing takes two runs or more.", hint="palbert compare runs/a runs/b")
+        raise DataError("Expected two or more runs to compare, found fewer.", hint="palbert compare runs/a runs/b")
     first, *others = [RunFolder(Path(run)) for run in runs]
     for folder in (first, *others):
         if not folder.path.is_dir():

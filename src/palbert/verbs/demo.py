@@ -1,4 +1,4 @@
-"""What `palbert demo` asks its trained model: three live questions, one of each task."""
+"""Demo: the three questions that `palbert demo` asks its trained model, one per task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate: a run and a split to predictions, report.json and report.html."""
+"""Evaluate: score a run on a split; write predictions, report.json and report.html."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BASELINES = ("majority / mean", "untrained heads")
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found, and where it is written."""
+    """The results of an evaluation, and where they were written."""
 
     run: Path
     split: str
@@ -157,7 +157,7 @@ def _summary(recipe: Recipe, results: list[TaskResult], resampled: Mapping[str, 
 
 
 def _parameters(model: MultiTaskModel) -> dict[str, Any]:
-    """Count the parameters of the encoder, of each task alone, and of what several tasks share beside it."""
+    """Count the parameters of the encoder, of each task, and of what several tasks share in addition to the encoder."""
     users = Counter(model.adapter_of.values())
     per_task = {name: _count(head) for name, head in model.heads.items()}
     shared = 0

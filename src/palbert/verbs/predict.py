@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint, settle
+from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint, prepare_for_inference
 from palbert.data.collate import count_truncated
 from palbert.errors import DataError, did_you_mean
 from palbert.runtime.run_folder import RunFolder
@@ -52,7 +52,7 @@ class Predictor:
     def __init__(self, opened: OpenedCheckpoint, machine: Machine) -> None:
         self.tasks = opened.tasks
         self.tokenizer = opened.tokenizer
-        model = settle(opened.model, machine)
+        model = prepare_for_inference(opened.model, machine)
         self.inference = build_inference(model, tokenizer=opened.tokenizer, machine=machine)
 
     def task(self, name: str) -> Task:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from palbert.build import Machine, build_encoder, build_inference, build_model, settle
+from palbert.build import Machine, build_encoder, build_inference, build_model, prepare_for_inference
 from palbert.data.dataset import load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.activations import ACTIVATIONS
@@ -52,7 +52,7 @@ def test_a_settled_model_answers_as_before(
     for parameter in model.adapters.parameters():
         nn.init.normal_(parameter, std=0.1)  # new ones add nothing
     answers = []
-    for form in (model, settle(copy.deepcopy(model), CPU)):
+    for form in (model, prepare_for_inference(copy.deepcopy(model), CPU)):
         inference = build_inference(form, tokenizer=tokenizer, machine=CPU)
         answers.append(
             [
@@ -68,5 +68,5 @@ def test_a_settled_model_answers_as_before(
 def test_only_what_computes_in_fp32_on_the_cpu_is_packed(tiny_recipe: dict[str, Any], tiny_encoder: Path) -> None:
     recipe = make_recipe(tiny_recipe)
     model = build_model(recipe.tasks, build_encoder(recipe, tiny_encoder))
-    settle(model, Machine(torch.device("cpu"), "bf16"))
+    prepare_for_inference(model, Machine(torch.device("cpu"), "bf16"))
     assert not any(isinstance(module, PackedLinear) for module in model.modules())

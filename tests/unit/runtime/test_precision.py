@@ -51,7 +51,7 @@ def test_a_device_is_chosen_by_name(name: str, device: str) -> None:
 
 @pytest.mark.usefixtures("two_cards")
 def test_a_card_beyond_the_last_is_refused_with_their_number() -> None:
-    with pytest.raises(DeviceError, match=r"'cuda:2'; there are 2 CUDA devices"):
+    with pytest.raises(DeviceError, match=r"'cuda:2', but there are 2 CUDA devices"):
         choose_device("cuda:2")
 
 
@@ -145,5 +145,5 @@ def test_int8_needs_a_cpu_that_multiplies_bytes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": True})
     assert choose_precision("int8", CPU) == "int8"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": False})
-    with pytest.raises(DeviceError, match=r"'int8'.*VNNI.*Take fp32"):
+    with pytest.raises(DeviceError, match=r"'int8'.*VNNI.*Use fp32"):
         choose_precision("int8", CPU)

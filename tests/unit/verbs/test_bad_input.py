@@ -192,7 +192,7 @@ CASES = {
         ["tasks.mood.max_length: 512 is more than the encoder's 128."], tasks={"mood": mood(max_length=512)}
     ),
     "a CUDA device that is not there": Case(
-        ["The device is to be 'cuda'", 'Set run.device = "cpu"'], settings={"run": {"device": "cuda"}}
+        ["The device is set to 'cuda'", 'Set run.device = "cpu"'], settings={"run": {"device": "cuda"}}
     ),
     "an unknown device": Case(["{here}/mine.toml: run.device:", "found 'gpu'"], settings={"run": {"device": "gpu"}}),
     "fp16 on a CPU": Case(["run.precision is 'fp16'", 'Set run.precision = "fp32"'],

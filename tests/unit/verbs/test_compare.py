@@ -137,4 +137,4 @@ def test_runs_without_a_common_task_are_refused(trained: Path, run_copy: Path) -
 def test_one_run_alone_is_refused(trained: Path, cli: Cli) -> None:
     result = cli("compare", trained)
     assert result.code == 2
-    assert result.err == "error: Comparing takes two runs or more.\n  palbert compare runs/a runs/b\n"
+    assert result.err == "error: Expected two or more runs to compare, found fewer.\n  palbert compare runs/a runs/b\n"
