@@ -23,6 +23,7 @@ from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import RunSection
 from palbert.runtime.seeding import seed_everything
+from palbert.targets.number import Number
 from palbert.tasks.spec import Task
 from palbert.training.trainer import Trainer
 
@@ -84,7 +85,7 @@ def make_up(task: Task, lengths: NDArray[np.int64], tokenizer: TextTokenizer, *,
     )
     rows = len(lengths)
     labels: NDArray[Any]
-    if task.target == "number":
+    if isinstance(task.target, Number):
         labels = generator.uniform(*(task.range or (0.0, 1.0)), rows).astype(np.float32)
     else:
         labels = generator.integers(0, len(task.classes), rows)

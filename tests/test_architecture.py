@@ -30,6 +30,7 @@ ROWS = {
     "data": 5,
     "recipe": 4,
     "tasks": 3,
+    "targets": 2,
     "batch": 1,
     "metrics": 1,
     "runtime": 1,

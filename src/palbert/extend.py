@@ -17,7 +17,9 @@ from palbert.model.relational import Relation
 from palbert.objectives import Goal, Pass, Term
 from palbert.objectives.balance import Balance
 from palbert.options import check_count, check_number, check_switch
+from palbert.reporting.panels import Panels
 from palbert.runtime.distributed import Ranks
+from palbert.targets import Decoded, Target
 from palbert.training.averaging import Average
 from palbert.training.samplers import Plan, Sampler, Settings
 from palbert.training.schedule import Schedule
@@ -26,12 +28,14 @@ __all__ = [
     "Adapter",
     "Average",
     "Balance",
+    "Decoded",
     "Family",
     "Goal",
     "GradientMethod",
     "Head",
     "MultiTaskModel",
     "PackedBatch",
+    "Panels",
     "Part",
     "Pass",
     "Plan",
@@ -41,6 +45,7 @@ __all__ = [
     "Sampler",
     "Schedule",
     "Settings",
+    "Target",
     "Term",
     "Weighting",
     "check_count",

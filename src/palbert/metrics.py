@@ -1,9 +1,8 @@
 """Metrics: how close predictions are to the gold labels, and the overall score made of them.
 
-Numpy only. Class indices count from 0; the positive class of a binary task is 1.
-What other libraries leave undefined is defined here, so that a score is always a finite number:
-a ratio without cases (precision when nothing was predicted positive) is 0.0, and a correlation
-with a constant side is 0.0.
+Numpy only. Class indices count from 0; the positive class of a binary task is 1. The registry `METRICS` has all of
+them by name. What other libraries leave undefined is defined here, so that a score is always a finite number: a ratio
+without cases (precision when nothing was predicted positive) is 0.0, and a correlation with a constant side is 0.0.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.errors import DataError, PalbertError, did_you_mean
+from palbert.registry import METRICS, OWN_CLASS
 
 Values = NDArray[np.float64] | NDArray[np.int64]
 Formula = Literal["scaled-mean", "mean"]
@@ -32,15 +32,23 @@ class Metric:
     """The key in score tables and recipes."""
     function: Callable[[Values, Values], float]
     """Takes gold and predicted values of the same rows."""
-    targets: tuple[str, ...]
-    """The kinds of task it fits."""
     higher_is_better: bool = True
     range: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest possible value; the highest may be infinite."""
+    of_probabilities: bool = False
+    """Whether it compares gold with the probability of each class, not with predictions."""
 
     def __call__(self, gold: Values, predicted: Values) -> float:
         """Score `predicted` against `gold`."""
         return self.function(gold, predicted)
+
+    def compared(self, predicted: Values, probabilities: NDArray[np.float64] | None) -> Values:
+        """Return what this metric compares with gold: the predictions, or the probability of each class."""
+        if not self.of_probabilities:
+            return predicted
+        if probabilities is None:
+            raise PalbertError(f"The metric '{self.name}' needs the probability of each class, and there are none.")
+        return probabilities
 
     def scaled(self, value: float) -> float:
         """Map a value to 0…1 with 1 the best, as the overall score takes it.
@@ -71,27 +79,52 @@ class ClassScores:
     """Rows whose gold label is this class."""
 
 
+def metric(
+    *,
+    name: str = "",
+    higher_is_better: bool = True,
+    range: tuple[float, float] = (0.0, 1.0),
+    of_probabilities: bool = False,
+) -> Callable[[Callable[[Values, Values], float]], Metric]:
+    """Return a decorator that makes a function a Metric, called as the function unless it has another name."""
+
+    def decorate(function: Callable[[Values, Values], float]) -> Metric:
+        made = Metric(name or function.__name__, function, higher_is_better, range, of_probabilities)
+        object.__setattr__(made, "__doc__", function.__doc__)
+        return made
+
+    return decorate
+
+
+UNBOUNDED = (0.0, math.inf)
+
+
+@metric()
 def accuracy(gold: Values, predicted: Values) -> float:
     """Return the share of rows whose class is right."""
     _check(gold, predicted)
     return float(np.count_nonzero(gold == predicted) / len(gold))
 
 
+@metric()
 def precision(gold: Values, predicted: Values) -> float:
     """Return the share of predicted positives that are positive; 0.0 when nothing is predicted positive."""
     return _positive_scores(gold, predicted)[0]
 
 
+@metric()
 def recall(gold: Values, predicted: Values) -> float:
     """Return the share of positives that are found; 0.0 when no row is positive."""
     return _positive_scores(gold, predicted)[1]
 
 
+@metric()
 def f1(gold: Values, predicted: Values) -> float:
     """Return the harmonic mean of precision and recall; 0.0 when no positive is found."""
     return _positive_scores(gold, predicted)[2]
 
 
+@metric()
 def macro_f1(gold: Values, predicted: Values) -> float:
     """Return the plain mean of the F1 of every class that occurs in the gold or the predicted labels."""
     matrix = confusion_matrix(gold, predicted)
@@ -131,58 +164,45 @@ def per_class(gold: Values, predicted: Values, *, classes: int | None = None) ->
     ]
 
 
+@metric(range=(-1.0, 1.0))
 def pearson(gold: Values, predicted: Values) -> float:
     """Return the linear correlation; 0.0 when either side is constant."""
     _check(gold, predicted, numbers=True)
     return _correlation(gold.astype(np.float64), predicted.astype(np.float64))
 
 
+@metric(range=(-1.0, 1.0))
 def spearman(gold: Values, predicted: Values) -> float:
     """Return the correlation of the ranks, ties sharing their mean rank; 0.0 when either side is constant."""
     _check(gold, predicted, numbers=True)
     return _correlation(_average_ranks(gold), _average_ranks(predicted))
 
 
+@metric(name="mse", higher_is_better=False, range=UNBOUNDED)
 def mean_squared_error(gold: Values, predicted: Values) -> float:
     """Return the mean of the squared differences."""
     _check(gold, predicted, numbers=True)
     return float(np.mean(np.square(predicted - gold)))
 
 
+@metric(name="mae", higher_is_better=False, range=UNBOUNDED)
 def mean_absolute_error(gold: Values, predicted: Values) -> float:
     """Return the mean of the absolute differences."""
     _check(gold, predicted, numbers=True)
     return float(np.mean(np.abs(predicted - gold)))
 
 
-_UNBOUNDED = (0.0, math.inf)
-
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", accuracy, ("classes", "binary")),
-        Metric("precision", precision, ("binary",)),
-        Metric("recall", recall, ("binary",)),
-        Metric("f1", f1, ("binary",)),
-        Metric("macro_f1", macro_f1, ("classes", "binary")),
-        Metric("pearson", pearson, ("number",), range=(-1.0, 1.0)),
-        Metric("spearman", spearman, ("number",), range=(-1.0, 1.0)),
-        Metric("mse", mean_squared_error, ("number",), higher_is_better=False, range=_UNBOUNDED),
-        Metric("mae", mean_absolute_error, ("number",), higher_is_better=False, range=_UNBOUNDED),
-    )
-}
-"""Every metric by name."""
+def is_metric(name: str) -> bool:
+    """Return whether a name is that of a metric, or "module:function"."""
+    return name in METRICS or OWN_CLASS.match(name) is not None
 
 
-def find_metric(name: str, *, target: str | None = None) -> Metric:
-    """Return the metric called `name`, and refuse one that does not fit `target`."""
-    if name not in METRICS:
+def find_metric(name: str) -> Metric:
+    """Return the metric of a name, or a user's own "module:function", which takes gold and predicted values."""
+    if not is_metric(name):
         raise PalbertError(f"Unknown metric '{name}'.", hint=did_you_mean(name, METRICS))
-    metric = METRICS[name]
-    if target is not None and target not in metric.targets:
-        fitting = ", ".join(sorted(other.name for other in METRICS.values() if target in other.targets))
-        raise PalbertError(f"The metric '{name}' does not fit a {target} task.", hint=f"Use one of: {fitting}.")
-    return metric
+    found = METRICS.find(name)
+    return found if isinstance(found, Metric) else Metric(name, found)
 
 
 def overall(scores: Mapping[str, tuple[str, float]], formula: Formula = "scaled-mean") -> float:

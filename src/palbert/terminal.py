@@ -14,14 +14,6 @@ import typer
 from palbert.errors import StoppedError
 
 
-def shown_answer(answer: str | float, probabilities: dict[str, float] | None) -> str:
-    """Format an answer in one line, the most likely classes first."""
-    if probabilities is None:
-        return f"{answer:.2f}"
-    ordered = sorted(probabilities.items(), key=lambda item: -item[1])
-    return f"{answer}  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
-
-
 def print_summary(summary: dict[str, Any]) -> None:
     """Print the content of a report.json: scores next to the baselines."""
     baselines = summary["baselines"]

@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import palbert
-from palbert.metrics import METRICS
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import (
@@ -28,10 +27,11 @@ from palbert.recipe.sections import (
     RunSection,
     TrainingSection,
 )
+from palbert.registry import TARGETS
 from palbert.tasks.catalog import CATALOG, EXTRA_SETS
 from palbert.tasks.choices import Component
 from palbert.tasks.sources import ExtraSet, Source
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
+from palbert.tasks.spec import Task
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -133,17 +133,19 @@ def test_a_setting_that_names_a_part_lists_all_of_them(heading: str, name: str) 
 
 
 def test_every_kind_of_part_is_on_the_page() -> None:
-    elsewhere = {"losses", "families"}  # in the table of targets; named by an encoder's config.json
-    assert {*PARTS.values(), *elsewhere} == set(palbert.parts())
+    in_table_of_targets = {"targets", "losses", "metrics"}
+    by_config = {"families"}  # named by an encoder's config.json
+    assert {*PARTS.values(), *in_table_of_targets, *by_config} == set(palbert.parts())
 
 
 def test_what_depends_on_the_target_is_told_for_each() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| `([\w-]+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, flags=re.MULTILINE)
-    assert {target: loss for target, _, loss, _, _ in rows} == LOSS_OF_TARGET
-    assert {target: tuple(re.findall(r"`(\w+)`", usual)) for target, _, _, usual, _ in rows} == METRICS_OF_TARGET
-    for target, _, _, usual, others in rows:
-        fitting = {name for name, metric in METRICS.items() if target in metric.targets}
-        assert set(re.findall(r"`(\w+)`", usual + others)) == fitting
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (`[^|]+`) \| ([^|]+) \| ([^|]+) \|$", PAGE, flags=re.MULTILINE)
+    assert [name for name, *_ in rows] == list(TARGETS)
+    for name, _, losses, usual, others in rows:
+        target = TARGETS[name]
+        assert tuple(re.findall(r"`([\w-]+)`", losses)) == target.losses
+        assert tuple(re.findall(r"`(\w+)`", usual)) == target.metrics
+        assert tuple(re.findall(r"`(\w+)`", others)) == target.other_metrics
     [(_, classes, *_)] = [row for row in rows if row[0] == "binary"]
     task = Task(name="same", kind="single", target="binary", text=("text",))
     assert tuple(re.findall(r"`(\w+)`", classes)) == task.classes
@@ -186,7 +188,8 @@ def _is_true(said: str, field: FieldInfo) -> bool:
     default = field.get_default(call_default_factory=True)
     if not re.fullmatch(r"`[^`]+`", said):
         empty = default is None or default == () or default == {} or default == ""
-        return empty or (isinstance(default, BaseModel) and not default.model_fields_set)
+        nameless = isinstance(default, Component) and not default.name
+        return empty or nameless or (isinstance(default, BaseModel) and not default.model_fields_set)
     value = tomllib.loads(f"value = {said.strip('`')}")["value"]
     if isinstance(default, Component):
         return bool(default.model_dump() == {"name": value})

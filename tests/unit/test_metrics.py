@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from palbert import metrics
+from palbert.build.check import check_metric
 from palbert.errors import DataError, PalbertError
 from palbert.metrics import METRICS, find_metric, formula_text, overall
-from palbert.tasks.spec import METRICS_OF_TARGET
+from palbert.registry import TARGETS
 
 NUMBERS = np.array([0.0, 1.5, 3.0, 5.0])
 CONSTANT = np.full(4, 0.1)
@@ -41,7 +44,7 @@ def test_recall_without_positives_is_zero():
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 def test_perfect_predictions_score_one_and_have_no_error(metric):
-    gold = NUMBERS if "number" in metric.targets else np.array([0, 1, 1, 0])
+    gold = NUMBERS if TARGETS["number"]().fits(metric.name) else np.array([0, 1, 1, 0])
     assert metric(gold, gold) == pytest.approx(1.0 if metric.higher_is_better else 0.0)
     assert metric.scaled(metric(gold, gold)) == pytest.approx(1.0)
 
@@ -54,15 +57,10 @@ def test_every_metric_refuses_no_rows_and_unequal_rows(metric):
         metric(np.array([1, 0]), np.array([1]))
 
 
-@pytest.mark.parametrize("name", METRICS_OF_TARGET["number"])
+@pytest.mark.parametrize("name", TARGETS["number"].metrics)
 def test_diverged_predictions_are_an_error_that_says_so(name):
     with pytest.raises(DataError, match=r"in 1 of 4 rows.*lower learning rate"):
         METRICS[name](NUMBERS, np.array([0.0, np.nan, 1.0, 2.0]))
-
-
-def test_default_metrics_fit_their_targets():
-    for target, names in METRICS_OF_TARGET.items():
-        assert all(target in METRICS[name].targets for name in names)
 
 
 def test_confusion_matrix_counts_gold_down_and_predicted_across():
@@ -81,8 +79,24 @@ def test_an_unknown_metric_is_refused_with_the_nearest_name():
 
 
 def test_a_metric_that_does_not_fit_the_target_is_refused():
+    number = TARGETS["number"]()
+    number.choice = "number"
     with pytest.raises(PalbertError, match=r"does not fit a number task. Use one of: mae, mse"):
-        find_metric("accuracy", target="number")
+        check_metric("accuracy", number)
+
+
+def test_a_function_of_ones_own_is_a_metric():
+    metric = find_metric("numpy:dot")
+    assert (metric.name, metric(np.array([1, 2]), np.array([3, 4]))) == ("numpy:dot", 11)
+
+
+def test_a_metric_of_probabilities_takes_them_and_refuses_to_do_without():
+    predicted, probabilities = np.array([1, 0]), np.array([[0.2, 0.8], [0.7, 0.3]])
+    assert metrics.accuracy.compared(predicted, probabilities) is predicted
+    ranking = replace(metrics.accuracy, of_probabilities=True)
+    assert ranking.compared(predicted, probabilities) is probabilities
+    with pytest.raises(PalbertError, match="needs the probability of each class"):
+        ranking.compared(predicted, None)
 
 
 SCORES = {"sst": ("accuracy", 0.516), "quora": ("accuracy", 0.862), "sts": ("pearson", 0.866)}

@@ -23,6 +23,7 @@ from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
 from palbert.registry import ADAPTERS, RELATIONS, SCHEDULES
 from palbert.runtime.distributed import Ranks
+from palbert.targets import Target
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
@@ -70,13 +71,21 @@ def _check_task(task: Task, problems: Problems) -> None:
     for metric in task.metrics:
         with problems.collect(f"tasks.{task.name}.metrics: "):
             try:
-                find_metric(metric, target=task.target)
+                check_metric(metric, task.target)
             except PalbertError as error:
                 raise RecipeError(error.message, hint=error.hint) from None
     with problems.collect():
         check_head(task)
     with problems.collect():
         check_pooling(task)
+
+
+def check_metric(name: str, target: Target) -> None:
+    """Refuse a metric that does not exist or does not fit a target."""
+    find_metric(name)
+    if not target.fits(name):
+        fitting = ", ".join(sorted((*target.metrics, *target.other_metrics)))
+        raise PalbertError(f"The metric '{name}' does not fit a {target.name} task.", hint=f"Use one of: {fitting}.")
 
 
 def _check_stage(recipe: Recipe, problems: Problems, *, place: str, ranks: Ranks | None) -> None:

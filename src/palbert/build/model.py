@@ -21,7 +21,7 @@ from palbert.model.recompute import recompute_activations
 from palbert.options import takes
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import AdapterSection, ObjectiveSection, RelationSection
-from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS
+from palbert.registry import ADAPTERS, HEADS, POOLINGS, RELATIONS, TARGETS
 from palbert.tasks.choices import Component
 from palbert.tasks.sets import SetSpec, sets_of
 from palbert.tasks.spec import Task
@@ -142,9 +142,9 @@ def check_head(task: Task) -> None:
             f"{place}: '{task.head.name}' takes {COUNTS[cls.vectors]}, and this task gives {COUNTS[vectors]}.",
             hint=f"{siamese or 'Take'} one of: {', '.join(fitting)}. (A class of your own sets `vectors`.)",
         )
-    if cls.targets and task.target not in cls.targets:
+    if cls.targets and not isinstance(task.target, tuple(TARGETS.find(name) for name in cls.targets)):
         raise RecipeError(
-            f"{place}: '{task.head.name}' is for target {' or '.join(cls.targets)}; this one is '{task.target}'."
+            f"{place}: '{task.head.name}' is for target {' or '.join(cls.targets)}; this one is '{task.target.name}'."
         )
     check(HEADS, _head_of(task), place, CHECKED_SIZE, **_head_settings(task))
 

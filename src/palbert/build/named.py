@@ -62,9 +62,3 @@ def check(
     part = registry.find(component.name, place)
     settings |= {name: value for name, value in (offered or {}).items() if takes(part, name)}
     check_options(part, arguments, settings, component.options, place)
-
-
-def function_of(registry: Registry, name: str) -> Any:
-    """Return a part that is called as it is; of a class, an instance is made first."""
-    found = registry.find(name)
-    return found() if isinstance(found, type) else found

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from palbert.build.model import check_tasks
-from palbert.build.named import function_of, make
+from palbert.build.named import make
 from palbert.data.dataset import Dataset
 from palbert.data.training_set import TrainingSet
 from palbert.errors import RecipeError
-from palbert.objectives import Goal, Term
+from palbert.objectives import Goal, Loss, Term
 from palbert.objectives.balance import Balance
 from palbert.objectives.distillation import Distillation
 from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.objectives import Objectives
-from palbert.objectives.supervised import Supervised, smoothed
+from palbert.objectives.supervised import Supervised
+from palbert.options import check_options
 from palbert.recipe.schema import Recipe
 from palbert.registry import BALANCES, LOSSES, OBJECTIVES
+from palbert.tasks.spec import Task
+
+
+def make_loss(task: Task) -> Loss:
+    """Make a task's supervised loss: a function with the recipe's options, or an instance of a class made with them."""
+    place = f"tasks.{task.name}.loss"
+    found, options = LOSSES.find(task.loss.name, place), dict(task.loss.options)
+    if task.label_smoothing:
+        options["label_smoothing"] = task.label_smoothing
+    if isinstance(found, type):
+        loss: Loss = make(LOSSES, task.loss, place)
+        return loss
+    check_options(found, (None, None), {}, options, place)
+    return functools.partial(found, **options) if options else found
 
 
 def make_objectives(
@@ -34,14 +50,12 @@ def make_objectives(
         report: The context in which each term is made; it may keep the error of one that cannot be made.
     """
     sets = recipe.sets
-    losses = {
-        name: smoothed(function_of(LOSSES, spec.task.loss), spec.task.label_smoothing) for name, spec in sets.items()
-    }
+    losses = {name: make_loss(spec.task) for name, spec in sets.items()}
     for name, each in (train or {}).items():
         labels = each.rows.labels
         if name in losses and sets[name].task.prior and labels is not None:
             task = sets[name].task
-            losses[name] = adjusted(losses[name], labels, task.prior, outputs=task.outputs, name=name)
+            losses[name] = adjusted(losses[name], labels, task.prior, target=task.target, name=name)
     goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
     terms: list[Term] = []
     for number in range(len(recipe.objectives)):

@@ -44,7 +44,7 @@ def check_teachers(recipe: Recipe) -> None:
                 raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
             if own is None:
                 raise RecipeError(f"{place}: {run} has no task '{task.name}'.")
-            for field in ("kind", "target", "classes"):
+            for field in ("kind", "classes", "target"):
                 if getattr(own, field) != getattr(task, field):
                     raise RecipeError(f"{place}: {run} has another {field} of '{task.name}' than the recipe.")
 

@@ -14,7 +14,6 @@ import typer
 
 from palbert.commands.arguments import Checkpoint, Force, Json, Run
 from palbert.errors import DataError, PalbertError
-from palbert.terminal import shown_answer
 
 
 def predict(
@@ -26,7 +25,7 @@ def predict(
     ] = None,
     pair: Annotated[tuple[str, str] | None, typer.Option("--pair", help="Two texts.")] = None,
     source: Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")] = None,
-    target: Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")] = None,
     column: Annotated[
         list[str] | None,
         typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
@@ -50,7 +49,7 @@ def predict(
 
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
-    if bool(source) != bool(target) or bool(text) + bool(pair) + bool(source) != 1:
+    if bool(source) != bool(output) or bool(text) + bool(pair) + bool(source) != 1:
         raise PalbertError(
             "predict takes either --text, or --pair, or --input with --output.",
             hint="See: palbert predict --help",
@@ -58,12 +57,12 @@ def predict(
     from palbert.verbs.predict import load
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
-    if source and target:
+    if source and output:
         from palbert.reporting.wording import plural
         from palbert.verbs.predict_file import predict_file
 
-        rows = predict_file(predictor, task, source, target, columns=column, force=force)
-        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), target)
+        rows = predict_file(predictor, task, source, output, columns=column, force=force)
+        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
         return
     given: list[Any] = text or [pair]
     for batch in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
@@ -71,7 +70,7 @@ def predict(
             if as_json:
                 typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
             else:
-                typer.echo(shown_answer(prediction.answer, prediction.probabilities))
+                typer.echo(predictor.task(task).target.line(prediction.answer, prediction.probabilities))
 
 
 def _typed(*, pairs: bool) -> Iterator[list[Any]]:

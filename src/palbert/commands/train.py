@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume
-from palbert.terminal import is_first_process, print_memory, print_summary, print_table, shown_answer
+from palbert.terminal import is_first_process, print_memory, print_summary, print_table
 
 
 def demo(out: Out = Path("runs/demo"), force: Force = False, overrides: Overrides = None) -> None:
@@ -25,9 +25,10 @@ def demo(out: Out = Path("runs/demo"), force: Force = False, overrides: Override
     print_summary(json.loads((folder / "report.json").read_text("utf-8")))
     predictor = load(folder)
     for task, text in QUESTIONS:
-        [answer] = predictor.predict(task, [text])
+        [prediction] = predictor.predict(task, [text])
         shown = text if isinstance(text, str) else " / ".join(text)
-        typer.echo(f"{task:>6}  {shown}\n        → {shown_answer(answer.answer, answer.probabilities)}")
+        answer = predictor.task(task).target.line(prediction.answer, prediction.probabilities)
+        typer.echo(f"{task:>6}  {shown}\n        → {answer}")
     typer.echo(f"\nReport: {folder / 'report.html'}")
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palbert.data.labels import LabelReader, outside
 from palbert.data.ragged import Ragged, Texts
 from palbert.data.readers import Chunk, read_chunks, resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RunFolderError
 from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.progress import bar
+from palbert.targets.labels import LabelReader, unknown_label
 from palbert.tasks.sets import DataFiles
 from palbert.tasks.sources import Source
 
@@ -38,7 +38,7 @@ class Dataset:
     texts: tuple[Texts, ...]
     tokens: tuple[Ragged, ...]
     labels: NDArray[Any] | None
-    """Class indices (int64) or numbers (float32); None where the files have no label column."""
+    """As the task's target keeps them, (rows,) or (rows, classes); None where the files have no label column."""
     dropped: int
     """Rows left out because they lacked a text or a label."""
     unmapped: int
@@ -103,14 +103,9 @@ class _Rows:
 def _read(files: DataFiles) -> _Rows:
     """Read all files as one data set."""
     rows = _Rows([], tuple([] for _ in files.text), None)
-    labels: list[float] = []
+    labels: list[Any] = []
     for source in files.sources:
-        reader = LabelReader(
-            files.target,
-            classes=files.classes,
-            range=files.range,
-            labels=source.labels if source.labels is not None else files.labels,
-        )
+        reader = LabelReader(files.target, labels=source.labels if source.labels is not None else files.labels)
         for chunk in read_chunks(source.path, quoting=source.quoting or files.quoting):
             if not chunk.columns:
                 continue  # JSONL without rows names no columns
@@ -123,34 +118,36 @@ def _read(files: DataFiles) -> _Rows:
     if labels and len(labels) != len(rows.ids):
         raise DataError(f"{files.task} {files.split}: some files have the column '{files.label}' and some do not.")
     if labels:
-        rows.labels = np.array(labels, dtype=np.float32 if files.target == "number" else np.int64)
+        rows.labels = files.target.array(labels)
     return rows
 
 
 def _read_chunk(
     chunk: Chunk,
     rows: _Rows,
-    labels: list[float],
+    labels: list[Any],
     files: DataFiles,
     source: Source,
     reader: LabelReader | None,
 ) -> None:
     columns = [chunk.column(name) for name in source.text or files.text]
-    raw_labels = chunk.column(source.label or files.label) if reader else [""] * len(chunk)
+    raw_labels: list[Any] = [""] * len(chunk)
+    if reader:
+        raw_labels = chunk.labels(source.label or files.label, lists=files.target.many)
     raw_ids = chunk.column(files.id) if files.id in chunk.columns else None
     for index, line in enumerate(chunk.lines):
         texts = [(column[index] or "").strip() for column in columns]
         raw = raw_labels[index]
-        if not all(texts) or (reader and not (raw or "").strip()):
+        if not all(texts) or (reader and raw is None):
             if files.bad_rows == "error":
                 raise _bad_row(chunk, line, texts, source, files)
             rows.dropped += 1
             continue
         if reader:
             try:
-                label = reader(raw or "")
+                label = reader(raw)
             except ValueError as error:
-                raise outside(chunk.path, line, error, raw or "") from None
+                raise unknown_label(chunk.path, line, error, raw) from None
             if label is None:
                 rows.unmapped += 1
                 continue
@@ -184,7 +181,8 @@ def _tokenize(columns: tuple[list[str], ...], tokenizer: TextTokenizer, name: st
 
 def _key(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> str:
     """Hash everything that the cached arrays depend on."""
-    fields = ("text", "label", "labels", "id", "classes", "range", "target", "quoting", "bad_rows")
+    fields = ("text", "label", "labels", "id", "quoting", "bad_rows")
+    target = {"target": files.target.choice, "classes": files.target.classes, "range": files.target.range}
     settings = {
         "format": FORMAT,
         "files": hashes,
@@ -192,7 +190,7 @@ def _key(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> str:
             source.model_dump(mode="json", exclude={"path"}) | {"suffix": Path(source.path).suffix}
             for source in files.sources
         ],
-        "task": {name: getattr(files, name) for name in fields},
+        "task": {**{name: getattr(files, name) for name in fields}, **target},
         "labels_optional": files.labels_optional,
         "tokenizer": tokenizer.sha256,
     }

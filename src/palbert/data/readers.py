@@ -33,15 +33,33 @@ class Chunk:
 
     def column(self, name: str) -> list[str | None]:
         """Return a column as text; raise DataError with the known columns if it does not exist."""
+        return [self._text(value, name, line) for value, line in self._cells(name)]
+
+    def labels(self, name: str, *, lists: bool = False) -> list[str | list[str] | None]:
+        """Return a column of labels, None for a row without one.
+
+        Args:
+            name: The column.
+            lists: Whether a row may have any number of labels: lists are read, and an empty cell is a label too.
+        """
+        labels: list[str | list[str] | None] = []
+        for value, line in self._cells(name):
+            if lists and isinstance(value, list):
+                labels.append([self._text(item, name, line) or "" for item in value])
+            else:
+                text = self._text(value, name, line) or ""
+                labels.append(text if lists or text.strip() else None)
+        return labels
+
+    def _cells(self, name: str) -> Iterator[tuple[Any, int]]:
         if name not in self.columns:
             raise no_column(self.path, name, list(self.columns))
-        values = self.columns[name]
-        for value, line in zip(values, self.lines, strict=True):
-            if not isinstance(value, str) and isinstance(value, list | dict):
-                raise DataError(
-                    f"{self.path}, line {line}: expected a text or a number in '{name}', found {value!r:.60}."
-                )
-        return [as_text(value) for value in values]
+        return zip(self.columns[name], self.lines, strict=True)
+
+    def _text(self, value: Any, name: str, line: int) -> str | None:
+        if isinstance(value, list | dict):
+            raise DataError(f"{self.path}, line {line}: expected a text or a number in '{name}', found {value!r:.60}.")
+        return as_text(value)
 
 
 def no_column(path: str, name: str, known: list[str]) -> DataError:

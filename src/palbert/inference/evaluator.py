@@ -17,10 +17,10 @@ from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
 from palbert.inference.forward import Forward, ReplayedForward
 from palbert.inference.results import TaskResult
-from palbert.metrics import METRICS
-from palbert.model.answers import Answers, decode
+from palbert.metrics import Values, find_metric
 from palbert.model.multitask import MultiTaskModel
 from palbert.runtime.progress import bar
+from palbert.targets import Decoded
 from palbert.tasks.spec import Task
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65536, "mps": 16384}
@@ -43,9 +43,9 @@ class Inference:
         self.device = device
         self.forward = (ReplayedForward if device.type == "cuda" else Forward)(model, device, arithmetic)
 
-    def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Answers:
+    def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Decoded:
         """Answer every row."""
-        return decode(self.outputs(task, tokens, title=title), target=task.target, range=task.range)
+        return task.target.decode(self.outputs(task, tokens, title=title))
 
     def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
         """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
@@ -74,30 +74,34 @@ def evaluate_tasks(
     ]
 
 
-def score(task: Task, dataset: Dataset, answers: Answers) -> TaskResult:
-    """Compare answers with labels."""
+def score(task: Task, dataset: Dataset, decoded: Decoded) -> TaskResult:
+    """Compare predictions with labels."""
     assert dataset.labels is not None, f"{task.name} {dataset.split}: scoring needs labels"
-    gold: Any = dataset.labels.astype(np.float64 if task.target == "number" else np.int64)
+    gold = task.target.gold(dataset.labels)
     return TaskResult(
         task=task.name,
         split=dataset.split,
         target=task.target,
-        classes=task.classes,
         metric=task.metric,
-        scores={name: METRICS[name].function(gold, answers.predicted) for name in task.metrics},
+        scores={name: _score(name, gold, decoded) for name in task.metrics},
         ids=list(dataset.ids),
         texts=list(zip(*dataset.texts, strict=True)),
         gold=gold,
-        predicted=answers.predicted,
-        probabilities=answers.probabilities,
+        predicted=decoded.predicted,
+        probabilities=decoded.probabilities,
     )
 
 
+def _score(name: str, gold: Values, decoded: Decoded) -> float:
+    metric = find_metric(name)
+    return metric(gold, metric.compared(decoded.predicted, decoded.probabilities))
+
+
 def constant_baseline(task: Task, train: Dataset, dev: Dataset) -> float:
-    """Return the main metric of always answering with the most frequent class, or the mean."""
+    """Return the main metric of the target's best constant prediction, such as the most frequent class or the mean."""
     assert train.labels is not None and dev.labels is not None
-    answer = train.labels.mean() if task.target == "number" else np.bincount(train.labels).argmax()
-    return METRICS[task.metric].function(dev.labels, np.full_like(dev.labels, answer))
+    constant = np.full_like(dev.labels, task.target.baseline(train.labels))
+    return find_metric(task.metric)(dev.labels, constant)
 
 
 def by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:

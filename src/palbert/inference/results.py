@@ -1,4 +1,4 @@
-"""What an evaluation found: one TaskResult per task, plain numpy, no torch."""
+"""Results: what an evaluation found, one TaskResult per task. Plain numpy, no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from palbert.tasks.choices import Target
+from palbert.metrics import Values
+from palbert.targets import Target
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,7 @@ class TaskResult:
     task: str
     split: str
     target: Target
-    classes: tuple[str, ...]
-    """Class names in index order; empty for numbers."""
+    """What an answer is."""
     metric: str
     """The metric that stands for the task in the overall score; a key of `scores`."""
     scores: dict[str, float]
@@ -26,10 +26,16 @@ class TaskResult:
     ids: list[str]
     """Row ids, as in the data."""
     texts: list[tuple[str, ...]]
-    """One text a row, or two for pairs."""
-    gold: NDArray[np.float64] | NDArray[np.int64]
-    """True class indices or numbers; NaN or -1 never occurs."""
-    predicted: NDArray[np.float64] | NDArray[np.int64]
-    """Predicted class indices or numbers."""
+    """One text per row, or two for pairs."""
+    gold: Values
+    """The labels, as the target's metrics compare them."""
+    predicted: Values
+    """The predictions, in the form of the labels."""
     probabilities: NDArray[np.float64] | None
-    """(rows, classes), for classes and binary tasks."""
+    """(rows, classes), where the target has classes."""
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """Which rows were predicted otherwise than they are labelled."""
+        differs: NDArray[np.bool_] = np.not_equal(self.gold, self.predicted)
+        return differs if differs.ndim == 1 else np.asarray(differs.any(axis=1))

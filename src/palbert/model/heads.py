@@ -22,7 +22,7 @@ class Head(nn.Module, ABC):
     vectors: ClassVar[int] = 1
     """How many vectors of an example the head takes: 1, or 2 for siamese pairs."""
     targets: ClassVar[tuple[str, ...]] = ()
-    """The targets that the head can answer; empty for all of them."""
+    """The targets, and those derived from them, that the head can answer; empty for all."""
 
     @abstractmethod
     def forward(self, *vectors: Any, **_: Any) -> Tensor:

@@ -13,7 +13,7 @@ from palbert.batch import PackedBatch, again
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.options import check_number
-from palbert.tasks.choices import Target
+from palbert.targets import Target
 from palbert.tasks.sets import SetSpec
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -24,7 +24,7 @@ class Goal:
     """What a term knows of a training set."""
 
     target: Target
-    """What is predicted: one of several classes, yes or no, or a number."""
+    """What an answer is."""
     loss: Loss
     """The supervised loss, of outputs and labels."""
     task: str = field(kw_only=True)

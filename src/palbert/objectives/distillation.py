@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.batch import PackedBatch
@@ -13,7 +12,6 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term
 from palbert.objectives.supervised import mean
 from palbert.options import check_number
-from palbert.tasks.choices import Target
 
 
 class Distillation(Term):
@@ -42,19 +40,8 @@ class Distillation(Term):
             goal, labels, taught = self.goals[name], part.labels, part.taught
             assert labels is not None and taught is not None, f"{name}: labels and teachers' answers"
             differences = [
-                soft_loss(outputs, taught, target=goal.target, temperature=self.temperature)
-                - goal.loss(outputs, labels)
+                goal.target.soft_loss(outputs, taught, temperature=self.temperature) - goal.loss(outputs, labels)
                 for outputs in clean.answers(name)
             ]
             values[name] = self.weight * mean(differences)
         return values
-
-
-def soft_loss(outputs: Tensor, taught: Tensor, *, target: Target, temperature: float) -> Tensor:
-    """Return the mean loss of outputs, (rows, outputs), on teachers' outputs, (rows, teachers, outputs)."""
-    if target == "number":
-        return F.mse_loss(outputs, taught.mean(1))
-    scaled, scale = outputs / temperature, temperature**2
-    if target == "binary":
-        return scale * F.binary_cross_entropy_with_logits(scaled, (taught / temperature).sigmoid().mean(1))
-    return scale * F.cross_entropy(scaled, (taught / temperature).softmax(2).mean(1))

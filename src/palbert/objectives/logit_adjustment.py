@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palbert.errors import DataError
 from palbert.objectives import Loss
+from palbert.targets import Target
 
 ROUNDING = 1e-9
 """A shift that is the rounding of shares, not a difference between them."""
@@ -38,28 +39,23 @@ class LogitAdjusted:
         return self.loss(outputs + self.shift, labels)
 
 
-def adjusted(loss: Loss, labels: NDArray[np.int64], prior: Sequence[float], *, outputs: int, name: str) -> Loss:
-    """Return a loss whose outputs are for a prior; the loss itself where the labels have these shares already.
+def adjusted(loss: Loss, labels: NDArray[Any], prior: Sequence[float], *, target: Target, name: str) -> Loss:
+    """Return a loss whose outputs are for a prior; the loss itself if the labels have these shares already.
 
     Args:
         loss: The loss of outputs and labels.
         labels: Those of all training rows of the set, whose shares are π_train.
         prior: The share of each class where the model will be used.
-        outputs: The head's: one logit a class, or one for yes.
+        target: What an answer is.
         name: The set, for errors.
     """
-    shares = class_shares(labels, len(prior))
-    if not shares.all():
-        lacking = ", ".join(str(index) for index in np.flatnonzero(shares == 0))
-        raise DataError(
-            f"{name} train: a prior needs rows of every class, found none of class {lacking} (from 0).",
-            hint="Leave the prior out, or the set.",
-        )
-    shift = np.log(shares / (np.array(prior) / math.fsum(prior)))
-    shift = shift[1:] - shift[:1] if outputs == 1 else shift
+    shares = target.class_counts(labels) / len(labels)
+    for share, lack in ((0, "none of"), (1, "no row without")):
+        if (shares == share).any():
+            found = ", ".join(str(index) for index in np.flatnonzero(shares == share))
+            raise DataError(
+                f"{name} train: a prior needs rows of every class, found {lack} class {found} (from 0).",
+                hint="Leave the prior out, or the set.",
+            )
+    shift = target.logit_shift(shares, prior)
     return LogitAdjusted(loss, shift) if np.abs(shift).max() > ROUNDING else loss
-
-
-def class_shares(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Return the share of each class among labels."""
-    return np.bincount(labels, minlength=classes) / len(labels)

@@ -11,7 +11,6 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term
-from palbert.objectives.divergence import divergence
 from palbert.options import check_number
 
 
@@ -52,6 +51,6 @@ class Proximal(Term):
         with torch.no_grad():
             outputs = self.average(batch)
         return {
-            task: self.weight * divergence(clean.outputs[task], outputs[task], target=self.goals[task].target)
+            task: self.weight * self.goals[task].target.divergence(clean.outputs[task], outputs[task])
             for task in batch.parts
         }

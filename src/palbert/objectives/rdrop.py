@@ -10,7 +10,6 @@ from palbert.batch import PackedBatch
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term
-from palbert.objectives.divergence import divergence
 
 
 class RDrop(Term):
@@ -52,6 +51,5 @@ class RDrop(Term):
         values = {}
         for task in batch.parts:
             target, first, second = self.goals[task].target, clean.outputs[task], clean.again.outputs[task]
-            scale = self.weight if target == "number" else self.weight / 2
-            values[task] = scale * divergence(second, first, target=target)
+            values[task] = self.weight / target.divergence_directions * target.divergence(second, first)
         return values

@@ -14,7 +14,6 @@ from palbert.errors import PalbertError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.split import passing
 from palbert.objectives import Goal, Pass, Term
-from palbert.objectives.divergence import divergence
 from palbert.options import check_count, check_number
 
 
@@ -62,7 +61,7 @@ class SMART(Term):
         moved = words + self.perturbation(model, batch, words.detach(), clean.outputs)
         outputs = model(batch, embeddings=moved)
         return {
-            task: self.weight * divergence(outputs[task], clean.outputs[task], target=self.goals[task].target)
+            task: self.weight * self.goals[task].target.divergence(outputs[task], clean.outputs[task])
             for task in batch.parts
         }
 
@@ -76,8 +75,7 @@ class SMART(Term):
             with held_fixed(model):  # nothing is computed for gradients of the weights
                 found = model(batch, embeddings=words + delta)
                 distances = [
-                    divergence(found[task], outputs[task].detach(), target=self.goals[task].target)
-                    for task in batch.parts
+                    self.goals[task].target.divergence(found[task], outputs[task].detach()) for task in batch.parts
                 ]
                 with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
                     [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)

@@ -1,40 +1,15 @@
-"""Supervised losses: cross-entropy for classes, binary cross-entropy for yes or no, MSE for numbers."""
+"""Supervised: the loss of every task on its labels."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Loss, check_loss
-
-
-def cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p(label); smoothing spreads that share of every label evenly over the classes."""
-    return F.cross_entropy(outputs, labels, label_smoothing=label_smoothing)
-
-
-def binary_cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p(label), from one logit a row; smoothing as over two classes."""
-    yes = labels.float()
-    if label_smoothing:
-        yes = yes * (1 - label_smoothing) + label_smoothing / 2
-    return F.binary_cross_entropy_with_logits(outputs.squeeze(1), yes)
-
-
-def mean_squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Mean of (output − label)²."""
-    return F.mse_loss(outputs.squeeze(1), labels.float())
-
-
-def smoothed(loss: Loss, share: float) -> Loss:
-    """Return a loss that spreads a share of every label; the loss itself where that is none."""
-    return functools.partial(loss, label_smoothing=share) if share else loss  # type: ignore[call-arg]
 
 
 class Supervised:

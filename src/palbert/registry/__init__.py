@@ -48,15 +48,47 @@ RELATIONS = Registry(
     given=("hidden_size",),
     paths={"linear": "palbert.model.relational:LinearRelation", "mlp": "palbert.model.relational:MLPRelation"},
 )
+TARGETS = Registry(
+    "target",
+    group="targets",
+    base="palbert.targets:Target",
+    given=("classes", "range"),
+    paths={
+        "classes": "palbert.targets.classes:Classes",
+        "binary": "palbert.targets.binary:Binary",
+        "number": "palbert.targets.number:Number",
+    },
+)
+METRICS = Registry(
+    "metric",
+    group="metrics",
+    base="",
+    given=("gold", "predicted"),
+    paths={
+        "accuracy": "palbert.metrics:accuracy",
+        "precision": "palbert.metrics:precision",
+        "recall": "palbert.metrics:recall",
+        "f1": "palbert.metrics:f1",
+        "macro_f1": "palbert.metrics:macro_f1",
+        "pearson": "palbert.metrics:pearson",
+        "spearman": "palbert.metrics:spearman",
+        "mse": "palbert.metrics:mean_squared_error",
+        "mae": "palbert.metrics:mean_absolute_error",
+    },
+)
 LOSSES = Registry(
     "loss",
     group="losses",
     base="",
     given=("outputs", "labels", "label_smoothing"),
     paths={
-        "cross-entropy": "palbert.objectives.supervised:cross_entropy",
-        "binary-cross-entropy": "palbert.objectives.supervised:binary_cross_entropy",
-        "mse": "palbert.objectives.supervised:mean_squared_error",
+        "cross-entropy": "palbert.objectives.losses:cross_entropy",
+        "focal": "palbert.objectives.losses:focal",
+        "binary-cross-entropy": "palbert.objectives.losses:binary_cross_entropy",
+        "binary-focal": "palbert.objectives.losses:binary_focal",
+        "mse": "palbert.objectives.losses:mean_squared_error",
+        "mae": "palbert.objectives.losses:mean_absolute_error",
+        "huber": "palbert.objectives.losses:huber",
     },
 )
 OBJECTIVES = Registry(
@@ -160,7 +192,21 @@ FAMILIES = Registry(
 REGISTRIES = {
     table.group.removeprefix("palbert."): table for table in list(globals().values()) if isinstance(table, Registry)
 }
-"""All registries, by kind of part: "heads", "samplers", …"""
+"""All registries of what a recipe can name, by kind of part: "heads", "samplers", …"""
+
+PANELS = Registry(
+    "set of panels",
+    group="panels",
+    base="palbert.reporting.panels:Panels",
+    given=("target",),
+    paths={
+        "plain": "palbert.reporting.panels.plain:PlainPanels",
+        "classes": "palbert.reporting.panels.classes:ClassPanels",
+        "binary": "palbert.reporting.panels.classes:BinaryPanels",
+        "number": "palbert.reporting.panels.number:NumberPanels",
+    },
+)
+"""What reports show of a target; a target names its panels, a recipe does not."""
 
 __all__ = [
     "ADAPTERS",
@@ -170,14 +216,17 @@ __all__ = [
     "GRADIENTS",
     "HEADS",
     "LOSSES",
+    "METRICS",
     "OBJECTIVES",
     "OWN_CLASS",
+    "PANELS",
     "POOLINGS",
     "REGISTRIES",
     "RELATIONS",
     "REQUIRED",
     "SAMPLERS",
     "SCHEDULES",
+    "TARGETS",
     "Description",
     "Registry",
 ]

@@ -10,8 +10,9 @@ import numpy as np
 from palbert.metrics import Values
 from palbert.reporting import plots
 from palbert.reporting.page import Plot, plot, render
+from palbert.reporting.panels import panels_of
 from palbert.reporting.wording import plural
-from palbert.tasks.choices import Target
+from palbert.targets import Target
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,9 @@ class SplitSummary:
     rows: int
     """Rows that can be used."""
     labels: Values
-    """Class indices or numbers; empty for a split without labels."""
+    """As the target keeps them; empty for a split without labels."""
     target: Target
-    classes: tuple[str, ...]
-    """Class names in index order; empty for numbers."""
+    """What an answer is."""
     lengths: Values
     """Tokens of every input of the encoder, before truncation: one a row, or two for siamese pairs."""
     max_length: int
@@ -91,8 +91,8 @@ def _task_data(name: str, anchor: str, splits: list[SplitSummary]) -> _TaskData:
     drawn: list[Plot] = []
     labels = {split.split: split.labels for split in splits if len(split.labels)}
     if labels:
-        classes = splits[0].classes
-        drawn += plot("Labels, as shares of each split.", plots.label_distribution, labels, classes=classes, name=name)
+        panels = panels_of(splits[0].target)
+        drawn += panels.label_plot(labels, caption="Labels, as shares of each split.", name=name)
     for split in splits:
         if len(split.lengths):
             drawn += plot(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from palbert.inference.results import TaskResult
-from palbert.metrics import METRICS, Formula, Values, overall
+from palbert.metrics import Formula, Values, find_metric, is_metric, overall
 from palbert.reporting import plots
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.page import Plot, plot, render
@@ -183,9 +183,9 @@ def _score_plot(report: RunReport) -> list[Plot]:
     for task in _tasks_of(report, {name for record in evaluations for name in record.get("tasks", {})}):
         metric = main.get(task) or next(iter(_first(evaluations, task)), "")
         values = [record.get("tasks", {}).get(task, {}).get(metric, math.nan) for record in evaluations]
-        if metric in METRICS and math.isinf(METRICS[metric].range[1]):
-            values = [METRICS[metric].scaled(value) for value in values]
-            metric = METRICS[metric].scaled_text(metric)
+        if is_metric(metric) and math.isinf(find_metric(metric).range[1]):
+            values = [find_metric(metric).scaled(value) for value in values]
+            metric = find_metric(metric).scaled_text(metric)
         scores[f"{task} {metric}"] = values
     totals = [math.nan if record.get("overall") is None else record["overall"] for record in evaluations]
     caption = "Scores on the evaluated split after every epoch; 0 is before training. The best overall is ringed."

@@ -9,18 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.inference.results import TaskResult
-from palbert.metrics import METRICS, ClassScores, Values, confusion_matrix, per_class
-from palbert.reporting import plots
+from palbert.metrics import ClassScores, Values, find_metric, is_metric
 from palbert.reporting.bootstrap import bounds, distribution
-from palbert.reporting.page import Plot, plot
-from palbert.reporting.wording import Score, class_names, number, percent, plural, signed, task_summary
+from palbert.reporting.page import Plot
+from palbert.reporting.panels import ErrorRow, panels_of
+from palbert.reporting.wording import Score, number, percent
 
 Resampled = dict[str, NDArray[np.float64]]
 """The value of each metric on every bootstrap resample."""
-WORST = 20
-"""How many errors a task shows."""
-CLIP = 360
-"""Letters of a text shown before it folds."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +29,6 @@ class Strip:
     low: float
     high: float
     baselines: list[float]
-
-
-@dataclass(frozen=True)
-class ErrorRow:
-    """One wrong row, ready to read."""
-
-    identifier: str
-    texts: list[tuple[str, str]]
-    """Each text as what is shown and what is folded away."""
-    gold: str
-    predicted: str
-    measure: str
-    """The probability of the wrong class, or the error of a number."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +47,17 @@ class TaskSection:
     plots: list[Plot]
     class_scores: list[tuple[str, ClassScores]]
     errors: list[ErrorRow]
-    wrong: int
-    """Wrong rows in all; of numbers, every row that is not exactly right."""
+    errors_note: str
+    """Which errors these are."""
+    measure: str
+    """What the last column of the errors shows."""
     resampled: NDArray[np.float64] | None = field(repr=False)
     """The main metric on every resample."""
 
 
 def resample_scores(result: TaskResult) -> Resampled:
     """Return every metric of a result on bootstrap resamples of its rows."""
-    return {
-        name: distribution(result.gold, [result.predicted], METRICS[name])[0]
-        for name in result.scores
-        if name in METRICS and len(result.gold)
-    }
+    return {name: _resample(result, name) for name in result.scores if is_metric(name) and len(result.gold)}
 
 
 def task_section(
@@ -88,9 +69,11 @@ def task_section(
     train_labels: Values | None,
 ) -> TaskSection:
     """Gather what the report shows of one task."""
+    panels = panels_of(result.target)
     scores = [_score(name, value, resampled.get(name)) for name, value in result.scores.items()]
     main = next(score for score in scores if score.metric == result.metric)
     own = {name: values[result.task] for name, values in baselines.items() if result.task in values}
+    errors = panels.errors(result)
     return TaskSection(
         result=result,
         anchor=anchor,
@@ -100,12 +83,20 @@ def task_section(
         gain=min((main.gain_over(value) for value in own.values()), default=None),
         strip=_strip(main, own),
         summary=task_summary(result, main, own),
-        plots=_plots(result, train_labels),
-        class_scores=_class_scores(result),
-        errors=_worst_errors(result),
-        wrong=int(np.count_nonzero(result.gold != result.predicted)),
+        plots=panels.plots(result, _labels(result, train_labels)),
+        class_scores=panels.class_scores(result),
+        errors=errors,
+        errors_note=panels.errors_note(len(errors), int(result.wrong.sum())),
+        measure=panels.measure,
         resampled=resampled.get(result.metric),
     )
+
+
+def _resample(result: TaskResult, name: str) -> NDArray[np.float64]:
+    metric = find_metric(name)
+    values = distribution(result.gold, [metric.compared(result.predicted, result.probabilities)], metric)
+    first: NDArray[np.float64] = values[0]
+    return first
 
 
 def _score(name: str, value: float, values: NDArray[np.float64] | None) -> Score:
@@ -113,9 +104,9 @@ def _score(name: str, value: float, values: NDArray[np.float64] | None) -> Score
 
 
 def _strip(main: Score, baselines: Mapping[str, float]) -> Strip | None:
-    if main.metric not in METRICS or main.low is None or main.high is None:
+    if not is_metric(main.metric) or main.low is None or main.high is None:
         return None
-    start, end = METRICS[main.metric].range
+    start, end = find_metric(main.metric).range
     if not np.isfinite(end):
         return None
     # Most correlations are positive: half the line would be empty.
@@ -128,84 +119,30 @@ def _strip(main: Score, baselines: Mapping[str, float]) -> Strip | None:
     return Strip(number(start, 0), place(main.value), place(main.low), place(main.high), marks)
 
 
-def _plots(result: TaskResult, train_labels: Values | None) -> list[Plot]:
-    name = f"{result.task} ({result.split})"
-    labels: dict[str, Values] = {} if train_labels is None else {"train": train_labels}
-    labels |= {result.split: result.gold, "predicted": result.predicted}
-    if result.target == "number":
-        return _number_plots(result, labels, name=name)
-    classes = class_names(result)
-    matrix = confusion_matrix(result.gold, result.predicted, classes=len(classes))
-    caption = "Gold class down, predicted class across. Shade and percentages are shares of the gold class."
-    shares = "Labels in the data and as predicted, as shares of each set."
-    return [
-        *plot(caption, plots.confusion_matrix, matrix, classes, name=name),
-        *plot(shares, plots.label_distribution, labels, classes=classes, name=name),
-    ]
+def _labels(result: TaskResult, train_labels: Values | None) -> dict[str, Values]:
+    train: dict[str, Values] = {} if train_labels is None else {"train": train_labels}
+    return {**train, result.split: result.gold, "predicted": result.predicted}
 
 
-def _number_plots(result: TaskResult, labels: Mapping[str, Values], *, name: str) -> list[Plot]:
-    equal = "Each dot is a row; on the dashed line the prediction equals the gold number." + _sampled(result)
-    bands = "Errors: how many of each size, and where on the scale. The line is the mean error in ten bands."
-    shares = "Gold numbers and predictions, as shares of each set."
-    return [
-        *plot(equal, plots.similarity_scatter, result.gold, result.predicted, name=name),
-        *plot(bands, plots.residuals, result.gold, result.predicted, name=name),
-        *plot(shares, plots.label_distribution, labels, name=name),
-    ]
+def task_summary(result: TaskResult, main: Score, baselines: Mapping[str, float]) -> str:
+    """Say in a few plain sentences how good a task's predictions are."""
+    panels = panels_of(result.target)
+    sentences = [panels.opening(result, main), _against_baselines(result, main, baselines), panels.detail(result)]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _sampled(result: TaskResult) -> str:
-    if len(result.gold) <= plots.MOST_POINTS:
+def _against_baselines(result: TaskResult, main: Score, baselines: Mapping[str, float]) -> str:
+    if not baselines:
         return ""
-    return f" {plots.MOST_POINTS:,} of {plural(len(result.gold), 'row')} shown."
-
-
-def _class_scores(result: TaskResult) -> list[tuple[str, ClassScores]]:
-    if result.target == "number":
-        return []
-    names = class_names(result)
-    return list(zip(names, per_class(result.gold, result.predicted, classes=len(names)), strict=True))
-
-
-def _worst_errors(result: TaskResult) -> list[ErrorRow]:
-    wrong = np.flatnonzero(result.gold != result.predicted)
-    if result.target == "number":
-        errors = np.asarray(result.predicted - result.gold, dtype=np.float64)
-        worst = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]
-        return [_number_error(result, int(row), float(errors[row])) for row in worst[:WORST]]
-    certainty = _certainty(result)
-    worst = wrong if certainty is None else wrong[np.argsort(-certainty[wrong], kind="stable")]
-    return [
-        _class_error(result, int(row), "–" if certainty is None else percent(float(certainty[row])))
-        for row in worst[:WORST]
-    ]
-
-
-def _number_error(result: TaskResult, row: int, error: float) -> ErrorRow:
-    gold, predicted = float(result.gold[row]), float(result.predicted[row])
-    return _error_row(result, row, number(gold, 2), number(predicted, 2), signed(error, 2))
-
-
-def _class_error(result: TaskResult, row: int, measure: str) -> ErrorRow:
-    names = class_names(result)
-    return _error_row(result, row, names[int(result.gold[row])], names[int(result.predicted[row])], measure)
-
-
-def _certainty(result: TaskResult) -> NDArray[np.float64] | None:
-    if result.probabilities is None:
-        return None
-    columns = result.predicted.astype(np.intp)[:, None]
-    return np.take_along_axis(result.probabilities, columns, axis=1)[:, 0]
-
-
-def _error_row(result: TaskResult, row: int, gold: str, predicted: str, measure: str) -> ErrorRow:
-    texts = [_clipped(text) for text in result.texts[row]]
-    return ErrorRow(result.ids[row], texts, gold, predicted, measure)
-
-
-def _clipped(text: str) -> tuple[str, str]:
-    if len(text) <= CLIP * 1.2:  # folding a few words away would cost more room than it saves
-        return text, ""
-    head = text[:CLIP].rpartition(" ")[0] or text[:CLIP]
-    return head, text[len(head) :]
+    name, value = min(baselines.items(), key=lambda item: main.gain_over(item[1]))
+    known = {
+        "majority / mean": result.target.constant_answer,
+        "untrained heads": "the same encoder with untrained heads",
+    }
+    what = known.get(name, f"the baseline “{name}”")
+    reached = percent(value) if main.metric == "accuracy" else number(value)
+    if main.gain_over(value) <= 0:
+        return f"This is no better than {what}, which reaches {reached}."
+    if main.low is not None and not main.clearly_beats(value):
+        return f"This is not clearly better than {what}, which reaches {reached}."
+    return f"The best baseline, {what}, reaches {reached}."

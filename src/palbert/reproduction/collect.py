@@ -8,21 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from palbert.build import load_split, load_training_sets
 from palbert.data.tokenizer import TextTokenizer
-from palbert.metrics import Values, confusion_matrix
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.reporting.panels import panels_of
 from palbert.reporting.predictions import read_predictions
 from palbert.reproduction.fingerprint import fingerprint
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.hooks import read_records
 
-CELLS = 50
-"""Number predictions are counted on a grid with this many steps between the smallest and the largest gold number."""
 POINTS = 200
 """The most points of a loss curve that are kept."""
 COPIED = (
@@ -93,29 +89,19 @@ def _labels(recipe: Recipe) -> dict[str, dict[str, list[int]]]:
     train = [(each.name, each.task, each.rows) for each in load_training_sets(recipe, tokenizer).values()]
     dev = [(name, name, dataset) for name, dataset in load_split(recipe, "dev", tokenizer).items()]
     for name, task, dataset in [*train, *dev]:
-        classes = recipe.tasks[task].classes
-        if classes and dataset.labels is not None:
-            counts = np.bincount(dataset.labels.astype(np.int64), minlength=len(classes))
+        target = recipe.tasks[task].target
+        if target.classes and dataset.labels is not None:
+            counts = target.class_counts(dataset.labels)
             found.setdefault(task, {})[f"{name} {dataset.split}"] = counts.tolist()
     return found
 
 
 def _answers(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    """Return a confusion matrix for every task with classes, and counts on a grid for every other task."""
-    matrices, numbers = {}, {}
+    """Return the predictions of every task as its panels condense them, such as confusion matrices."""
+    sections: dict[str, dict[str, Any]] = {"confusion": {}, "numbers": {}}
     for name, task in recipe.tasks.items():
-        _, gold, predicted = read_predictions(folder.predictions / f"{name}-dev.csv", classes=task.classes)
-        if task.classes:
-            matrix = confusion_matrix(gold, predicted, classes=len(task.classes))
-            matrices[name] = {"classes": list(task.classes), "counts": matrix.tolist()}
-        else:
-            numbers[name] = _cells(gold, predicted)
-    return {"confusion": matrices, "numbers": numbers}
-
-
-def _cells(gold: Values, predicted: Values) -> dict[str, list[float]]:
-    """Count rows by gold and predicted number, both rounded to a grid; exact values are not kept."""
-    width = float(np.ptp(gold)) / CELLS or 1.0
-    places, counts = np.unique(np.rint(np.stack([gold, predicted]) / width), axis=1, return_counts=True)
-    first, second = (places * width).round(3).tolist()
-    return {"gold": first, "predicted": second, "rows": counts.tolist()}
+        panels = panels_of(task.target)
+        if panels.section:
+            read = read_predictions(folder.predictions / f"{name}-dev.csv", target=task.target)
+            sections.setdefault(panels.section, {})[name] = panels.condense(read.gold, read.predicted)
+    return sections

@@ -9,14 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from palbert.errors import MissingExtraError
-from palbert.reporting.plots import (
-    confusion_matrix,
-    label_distribution,
-    loss_curves,
-    residuals,
-    seed_scores,
-    similarity_scatter,
-)
+from palbert.registry import PANELS
+from palbert.reporting.plots import label_distribution, loss_curves, seed_scores
 from palbert.reporting.svg import require_matplotlib, standalone
 from palbert.reproduction.claims import Claims
 from palbert.reproduction.row_results import ResultsByRow, RowResult, scores
@@ -91,22 +85,16 @@ def label_plot(result: RowResult, task: str) -> dict[str, str]:
     counts_by_set = result["labels"].get(task)
     if not counts_by_set:
         return {}
-    classes = result["confusion"][task]["classes"]
+    condensed = [result.get(panels.section, {}).get(task) for panels in PANELS.values()]
+    classes = next(each["classes"] for each in condensed if each)
     splits = {name: np.repeat(np.arange(len(classes)), counts) for name, counts in counts_by_set.items()}
     return {f"labels-{task}": label_distribution(splits, classes=classes, name=task)}
 
 
 def answer_plots(result: RowResult) -> dict[str, str]:
-    """Draw confusion matrices and label distributions of classes, and scatter plots and residuals of numbers."""
+    """Draw the predictions of every task, as the panels of its target condensed them."""
     drawn: dict[str, str] = {}
-    for task, matrix in result["confusion"].items():
-        counts, classes = np.array(matrix["counts"], dtype=np.int64), matrix["classes"]
-        labels = np.arange(len(classes))
-        splits = {"gold": np.repeat(labels, counts.sum(axis=1)), "predicted": np.repeat(labels, counts.sum(axis=0))}
-        drawn[f"confusion-{task}"] = confusion_matrix(counts, classes, name=task)
-        drawn[f"labels-{task}"] = label_distribution(splits, classes=classes, name=task)
-    for task, numbers in result["numbers"].items():
-        gold, predicted = (np.repeat(numbers[side], numbers["rows"]) for side in ("gold", "predicted"))
-        drawn[f"numbers-{task}"] = similarity_scatter(gold, predicted, name=task)
-        drawn[f"residuals-{task}"] = residuals(gold, predicted, name=task)
+    for section, panels in {panels.section: panels for panels in PANELS.values()}.items():
+        for task, condensed in result.get(section, {}).items():
+            drawn |= panels.condensed_plots(condensed, task=task)
     return drawn

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from palbert.reproduction.course import PREDICTION_FILES, PredictionFile
 from palbert.runtime.files import CSVWriter, write_text
@@ -19,8 +20,8 @@ class TaskAnswers:
     task: Task
     split: str
     ids: Sequence[str]
-    answers: Sequence[str | float]
-    """Class names, or numbers."""
+    answers: Sequence[Any]
+    """As the task's target gives them: class names, numbers, …"""
 
     def files(self) -> dict[str, str]:
         """Return the content of each file by its name."""
@@ -35,13 +36,12 @@ class TaskAnswers:
         writer = CSVWriter(buffer)
         writer.writerow(["id", "prediction"])
         for row, answer in zip(self.ids, self.answers, strict=True):
-            writer.writerow([row, answer if isinstance(answer, str) else f"{answer:.6g}"])
+            writer.writerow([row, self.task.target.show(answer)])
         return buffer.getvalue()
 
     def _in_course_form(self, file: PredictionFile) -> str:
         """Write exactly what the course's own code writes: a tab in the header, commas below, spaces around both."""
-        index = {name: position for position, name in enumerate(self.task.classes)}
-        values = [index[answer] if isinstance(answer, str) else answer for answer in self.answers]
+        values = [self.task.target.parse(answer) if isinstance(answer, str) else answer for answer in self.answers]
         rows = [f"{row} , {value:{file.number}} \n" for row, value in zip(self.ids, values, strict=True)]
         return "".join([f"id \t {file.column} \n", *rows])
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     WrapSerializer,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from palbert.errors import did_you_mean
-from palbert.registry import OWN_CLASS, Registry
+from palbert.errors import PalbertError, RecipeError, did_you_mean
+from palbert.options import check_options
+from palbert.registry import OWN_CLASS, TARGETS, Registry
+from palbert.targets import Target
 
 
 def one_of(registry: Registry) -> AfterValidator:
@@ -74,4 +78,35 @@ def _bare_name(value: Component, write: SerializerFunctionWrapHandler) -> Any:
     return write(value) if value.options else value.name
 
 
-Target = Literal["classes", "binary", "number"]
+def target_class(choice: Any) -> type[Target] | None:
+    """Return the class that a recipe names as a target; None where there is none, which validation reports."""
+    name = choice.get("name") if isinstance(choice, dict) else choice
+    if not isinstance(name, str) or not (name in TARGETS or OWN_CLASS.match(name)):
+        return None
+    try:
+        found: type[Target] = TARGETS.find(name)
+    except RecipeError:
+        return None
+    return found
+
+
+def make_target(choice: Component, *, classes: tuple[str, ...], range: tuple[float, float] | None) -> Target:
+    """Make the target that a recipe names, with its options."""
+    cls = TARGETS.find(choice.name)
+    settings = {"classes": classes, "range": range}
+    check_options(cls, (), settings, choice.options, choice.name)
+    target: Target = cls(**settings, **choice.options)
+    target.choice = choice.model_dump() if choice.options else choice.name
+    return target
+
+
+def _built(choice: Component, info: ValidationInfo) -> Target:
+    try:
+        return make_target(choice, classes=info.data.get("classes", ()), range=info.data.get("range"))
+    except PalbertError as error:
+        raise PydanticCustomError("contradiction", "{problem}", {"problem": str(error)}) from None
+
+
+def target_field() -> Any:
+    """Return the field type of a target: read as a Component, kept as a Target; after `classes` and `range`."""
+    return Annotated[component(TARGETS), AfterValidator(_built), PlainSerializer(lambda target: target.choice)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from palbert.tasks.choices import Target
+from palbert.targets import Target
+from palbert.tasks.choices import Component, make_target
 from palbert.tasks.sources import ExtraSet, Labels, Quoting, Source, Split
 from palbert.tasks.spec import Task
 
@@ -35,11 +36,7 @@ class DataFiles:
     bad_rows: Literal["error", "drop"]
     """What to do with rows that lack a text or a label."""
     target: Target
-    """What a label is: one of several classes, yes or no, or a number."""
-    classes: tuple[str, ...]
-    """Class names in index order."""
-    range: tuple[float, float] | None
-    """Lowest and highest number."""
+    """What a label is."""
     labelled: bool = True
     """Whether labels are read; triplets of three columns have none."""
 
@@ -94,8 +91,6 @@ def files_of(task: Task, split: Split) -> DataFiles:
         quoting=task.quoting,
         bad_rows=task.bad_rows,
         target=task.target,
-        classes=task.classes,
-        range=task.range,
     )
 
 
@@ -137,7 +132,6 @@ def _with_own(files: DataFiles, extra: ExtraSet) -> DataFiles:
 def _triplet_files(task: Task, extra: ExtraSet) -> DataFiles:
     """Return the files of a set of triplets: three columns without labels, or labelled pairs to make triplets from."""
     columns = extra.triplet_columns[0]
-    pairs = replace(
-        files_of(task, "train"), label="label", labels=PAIR_LABELS, target="binary", classes=PAIR_CLASSES, range=None
-    )
+    target = make_target(Component(name="binary"), classes=PAIR_CLASSES, range=None)
+    pairs = replace(files_of(task, "train"), label="label", labels=PAIR_LABELS, target=target)
     return replace(_with_own(pairs, extra), text=columns, labelled=len(columns) == 2)

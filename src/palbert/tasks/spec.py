@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from palbert.registry import HEADS, LOSSES, POOLINGS
-from palbert.tasks.choices import Component, Target, component, one_of
-from palbert.tasks.prior import in_order, problems_of
+from palbert.targets import Target
+from palbert.tasks.choices import Component, component, target_class, target_field
 from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
 
 if TYPE_CHECKING:
     HeadChoice = Component
+    LossChoice = Component
     PoolingChoice = Component
+    TargetChoice = Target
 else:
     HeadChoice = component(HEADS)
+    LossChoice = component(LOSSES, bare=True)
     PoolingChoice = component(POOLINGS, bare=True)
+    TargetChoice = target_field()
 
 Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
-LOSS_OF_TARGET = {"classes": "cross-entropy", "binary": "binary-cross-entropy", "number": "mse"}
-SMOOTHED_LOSSES = ("cross-entropy", "binary-cross-entropy")
-METRICS_OF_TARGET = {
-    "classes": ("accuracy", "macro_f1"),
-    "binary": ("accuracy", "precision", "recall", "f1"),
-    "number": ("pearson", "spearman", "mse"),
-}
 
 
 class Task(Value):
@@ -38,12 +35,12 @@ class Task(Value):
     """Names the task in reports, files and predictions."""
     kind: Literal["single", "pair"]
     """One sentence, or two."""
-    target: Target
-    """What is predicted: one of several classes, yes or no, or a number."""
     classes: tuple[str, ...] = ()
     """Class names in index order; the data may hold names or indices. Binary: ("no", "yes") unless given."""
     range: tuple[float, float] | None = None
     """Lowest and highest number; predictions are clipped to it, labels outside it are errors."""
+    target: TargetChoice
+    """What an answer is: one of several classes, yes or no, or a number."""
 
     train: Sources = ()
     """Training files, read as one set."""
@@ -80,10 +77,10 @@ class Task(Value):
     """What turns vectors into the answer: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout in front of the head."""
-    loss: Annotated[str, one_of(LOSSES)] = ""
-    """Training loss; the target's usual one unless given."""
+    loss: LossChoice = Component(name="")
+    """Training loss; the target's default unless given."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of every label that is spread evenly over the classes; for classes and binary."""
+    """Share of every label that is spread evenly over the classes; for cross-entropies."""
     prior: tuple[float, ...] = ()
     """Share of each class where the model will be used, if it is not that of the training rows; binary: of yes."""
     metrics: tuple[str, ...] = ()
@@ -99,15 +96,23 @@ class Task(Value):
         if not isinstance(values, dict):
             return values
         values = with_lists(values, "train", "dev", "test", "teachers", "drop_overlap")
-        target = values.get("target")
-        if target in LOSS_OF_TARGET:
-            values.setdefault("loss", LOSS_OF_TARGET[target])
-            values.setdefault("metrics", METRICS_OF_TARGET[target])
-        if target == "binary":
-            values.setdefault("classes", ("no", "yes"))
-        if "prior" in values:
-            values["prior"] = in_order(values["prior"], target=target, classes=values.get("classes"))
+        target = target_class(values.get("target"))
+        if target is not None:
+            values.setdefault("loss", target.losses[0])
+            values.setdefault("metrics", target.metrics)
+            values.setdefault("classes", target.default_classes)
         return values
+
+    @field_validator("prior", mode="before")
+    @classmethod
+    def _read_prior(cls, prior: Any, info: ValidationInfo) -> Any:
+        target = info.data.get("target")
+        if target is None or prior in ((), []):  # an unknown target is an error of its own
+            return ()
+        try:
+            return target.read_prior(prior)
+        except ValueError as error:
+            raise PydanticCustomError("contradiction", "{problem}", {"problem": str(error)}) from None
 
     @model_validator(mode="after")
     def _check(self) -> Task:
@@ -125,23 +130,19 @@ class Task(Value):
                 f"found {len(self.text)}: {', '.join(self.text) or 'none'}. Set text = "
                 + ('"column"' if columns == 1 else '["first", "second"]')
             )
-        if self.target == "classes" and len(self.classes) < 2:
-            problems.append('target "classes" needs two or more names in classes = [...]')
-        if self.target == "binary" and len(self.classes) != 2:
-            problems.append(f"a binary task has two classes, found {len(self.classes)}")
-        if len(set(self.classes)) != len(self.classes):
-            problems.append("a class is named twice")
-        if LOSS_OF_TARGET[self.target] != self.loss and ":" not in self.loss:
+        problems += self.target.problems()
+        loss = self.loss.name
+        if loss not in self.target.losses and loss in LOSSES.paths:
+            fitting = ", ".join(f"'{name}'" for name in self.target.losses)
+            problems.append(f"loss '{loss}' does not fit target '{self.target.name}', which takes {fitting}")
+        if self.label_smoothing and loss not in self.target.smoothed_losses:
+            smoothed = " and ".join(self.target.smoothed_losses)
             problems.append(
-                f"loss '{self.loss}' does not fit target '{self.target}', which takes '{LOSS_OF_TARGET[self.target]}'"
-            )
-        if self.label_smoothing and self.loss not in SMOOTHED_LOSSES:
-            problems.append(
-                f"label_smoothing is for the losses {' and '.join(SMOOTHED_LOSSES)}; this one is '{self.loss}'"
+                f"label_smoothing does not fit the loss '{loss}'. "
+                + (f"Take {smoothed}" if smoothed else f"No loss of target '{self.target.name}' takes it")
             )
         if self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
-        problems += problems_of(self.prior, classes=() if self.target == "number" else self.classes)
         if not self.metrics:
             problems.append("metrics must name at least one metric")
         problems += [
@@ -175,8 +176,8 @@ class Task(Value):
 
     @property
     def outputs(self) -> int:
-        """Width of the head's answer: one logit a class, or one number."""
-        return len(self.classes) if self.target == "classes" else 1
+        """The number of outputs of the head."""
+        return self.target.outputs
 
     @property
     def metric(self) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import TrainingError
-from palbert.metrics import METRICS
+from palbert.metrics import find_metric
 from palbert.runtime.seeding import random_state
 from palbert.training.checkpoint import (
     TrainerState,
@@ -129,7 +129,7 @@ class Checkpoints(CheckpointHook):
             return
         scores = {"best": found["overall"]}
         for task, metric in self.metrics.items():
-            scores[f"best-{task}"] = METRICS[metric].scaled(found["tasks"][task][metric])
+            scores[f"best-{task}"] = find_metric(metric).scaled(found["tasks"][task][metric])
         for name, score in scores.items():
             if score > self.best.get(name, -math.inf):
                 link_checkpoint(self.folder / "last", self.folder / name)

@@ -55,14 +55,10 @@ def _sets_and_splits(task: Task) -> list[SetSpec]:
 
 
 def label_shares(summary: SplitSummary) -> str:
-    """Say how the labels are spread, in one short line."""
+    """Describe the distribution of the labels in one short line."""
     if not len(summary.labels):
         return "none"
-    if summary.target == "number":
-        low, mean, high = summary.labels.min(), summary.labels.mean(), summary.labels.max()
-        return f"{low:g} … {high:g}, mean {mean:.2f}"
-    counts = np.bincount(summary.labels.astype(np.int64), minlength=len(summary.classes))
-    return " / ".join(f"{count / len(summary.labels):.0%}" for count in counts)
+    return summary.target.spread(summary.labels)
 
 
 def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary]) -> None:
@@ -89,7 +85,6 @@ def _summarise(
         rows=len(dataset),
         labels=np.array([]) if dataset.labels is None else dataset.labels,
         target=spec.files.target,
-        classes=spec.files.classes,
         lengths=lengths,
         max_length=spec.max_length,
         truncated=int((lengths > spec.max_length).sum()),
@@ -110,7 +105,7 @@ def _repeated(rows: list[Row], dataset: Dataset) -> tuple[list[int], list[int]]:
             first[row] = index
             continue
         repeated.append(index)
-        if dataset.labels is not None and dataset.labels[index] != dataset.labels[first[row]]:
+        if dataset.labels is not None and (dataset.labels[index] != dataset.labels[first[row]]).any():
             conflicting.append(index)
     return repeated, conflicting
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from palbert.errors import DataError
-from palbert.metrics import METRICS
+from palbert.metrics import find_metric
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.bootstrap import PairedDifference, paired
@@ -60,20 +62,21 @@ def _compare_task(name: str, reference: Recipe, first: RunFolder, other: RunFold
             raise DataError(
                 f"{path}: no such file.", hint=f"Make it with: palbert evaluate {folder.path} --split {split}"
             )
-        read.append(read_predictions(path, classes=task.classes))
-    (ids, gold, before), (other_ids, other_gold, after) = read
-    if ids != other_ids or not (gold == other_gold).all():
+        read.append(read_predictions(path, target=task.target))
+    one, two = read
+    if one.ids != two.ids or not np.array_equal(one.gold, two.gold):
         raise DataError(
             f"{first.path} and {other.path} were scored on different {name} rows; a paired comparison needs the same.",
             hint="Evaluate both on the same files.",
         )
-    metric = METRICS[task.metric]
+    metric = find_metric(task.metric)
+    before, after = (metric.compared(each.predicted, each.probabilities) for each in read)
     return Comparison(
         task=name,
         metric=task.metric,
         run=str(other.path),
-        score=metric.function(gold, after),
+        score=metric(one.gold, after),
         reference=str(first.path),
-        reference_score=metric.function(gold, before),
-        difference=paired(gold, after, before, metric),
+        reference_score=metric(one.gold, before),
+        difference=paired(one.gold, after, before, metric),
     )

@@ -10,7 +10,6 @@ from palbert.data.collate import count_truncated
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
-from palbert.objectives.logit_adjustment import class_shares
 from palbert.recipe.schema import Recipe
 from palbert.tasks.sets import SetSpec
 from palbert.tasks.spec import Task
@@ -50,7 +49,7 @@ def _log_shares(name: str, task: Task, dataset: Dataset) -> None:
     if task.prior and dataset.labels is not None:
         found, wanted = (
             " / ".join(f"{share:.1%}" for share in shares)
-            for shares in (class_shares(dataset.labels, len(task.classes)), task.prior)
+            for shares in (task.target.class_counts(dataset.labels) / len(dataset), task.prior)
         )
         log.info("%s train: class shares %s, trained to answer for %s", name, found, wanted)
 

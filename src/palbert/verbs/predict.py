@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 class Prediction:
     """What a task says of one text or pair."""
 
-    answer: str | float
-    """The class, or the number."""
+    answer: Any
+    """The class, the number, or what else the task's target answers with."""
     probabilities: dict[str, float] | None = None
     """The probability of each class."""
 
@@ -71,15 +71,13 @@ class Predictor:
         cut = count_truncated(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
         if cut:
             log.warning("%d of %d rows were longer than %d tokens and were cut", cut, len(texts), spec.max_length)
-        answers = self.inference.answer(spec, tokens)
-        if answers.probabilities is None:
-            return [Prediction(float(value)) for value in answers.predicted]
+        decoded, target = self.inference.answer(spec, tokens), spec.target
+        answers = [target.answer(predicted) for predicted in decoded.predicted]
+        if decoded.probabilities is None:
+            return [Prediction(answer) for answer in answers]
         return [
-            Prediction(
-                spec.classes[int(index)],
-                {name: float(share) for name, share in zip(spec.classes, shares, strict=True)},
-            )
-            for index, shares in zip(answers.predicted, answers.probabilities, strict=True)
+            Prediction(answer, {name: float(share) for name, share in zip(target.classes, shares, strict=True)})
+            for answer, shares in zip(answers, decoded.probabilities, strict=True)
         ]
 
 

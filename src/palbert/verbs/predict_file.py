@@ -12,10 +12,12 @@ from typing import Any
 
 from palbert.data.readers import as_text, column_names, count_rows, no_column, read_chunks
 from palbert.errors import DataError, MissingExtraError, RunFolderError
+from palbert.reporting.predictions import probability_column
 from palbert.runtime.files import CSVWriter, new_file
 from palbert.runtime.progress import bar
+from palbert.targets import Target
 from palbert.tasks.sources import Quoting
-from palbert.verbs.predict import Predictor
+from palbert.verbs.predict import Prediction, Predictor
 
 Write = Callable[[dict[str, list[Any]]], None]
 
@@ -27,48 +29,58 @@ def predict_file(
     predictor: Predictor,
     task: str,
     source: Path,
-    target: Path,
+    output: Path,
     *,
     columns: Sequence[str] | None = None,
     force: bool = False,
 ) -> int:
-    """Write the rows of `source` with their predictions to `target`; return how many there were.
+    """Write the rows of `source` with their predictions to `output`; return how many there were.
 
     Args:
         predictor: A loaded model.
         task: Which task to ask.
         source: A CSV, TSV, JSONL or Parquet file, quoted as the task's files are.
-        target: A file of one of the same kinds.
+        output: A file of one of the same kinds.
         columns: Text columns, where they are named otherwise than in training.
-        force: Replace a target that exists.
+        force: Replace an output that exists.
     """
     spec = predictor.task(task)
     names = list(columns or spec.text)
     if len(names) != len(spec.text):
         raise DataError(f"Task '{task}' takes {len(spec.text)} text columns, found {len(names)}.")
-    if target.exists() and not force:
-        raise RunFolderError(f"{target}: exists already.", hint="Add --force to replace it.")
-    kept = _columns_of(
-        source, spec.quoting, wanted=names, added=["prediction", *(f"p({name})" for name in spec.classes)]
-    )
+    if output.exists() and not force:
+        raise RunFolderError(f"{output}: exists already.", hint="Add --force to replace it.")
+    flat = output.suffix.lower() in (".csv", ".tsv")
+    added = list(_answer_columns([], spec.target, flat=flat))
+    kept = _columns_of(source, spec.quoting, wanted=names, added=added)
     done = empty = 0
-    with _writer(target) as write, bar(f"predicting {task}", total=count_rows(str(source))) as line:
+    with _writer(output) as write, bar(f"predicting {task}", total=count_rows(str(source))) as line:
         for chunk in read_chunks(str(source), quoting=spec.quoting, size=CHUNK):
             # JSONL rows may lack what others have: every chunk gets all columns.
             given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in kept}
             texts = [chunk.column(name) if name in chunk.columns else given[name] for name in names]
             rows = list(zip(*([text or "" for text in column] for column in texts), strict=True))
             empty += sum(not all(text.strip() for text in row) for row in rows)
-            predictions = predictor.predict(task, rows)
-            answers: dict[str, list[Any]] = {"prediction": [item.answer for item in predictions]}
-            for name in spec.classes:
-                answers[f"p({name})"] = [(item.probabilities or {}).get(name) for item in predictions]
-            write({**given, **answers})
+            write({**given, **_answer_columns(predictor.predict(task, rows), spec.target, flat=flat)})
             done += len(chunk)
             line.advance(len(chunk))
     if empty:
         log.warning("%d of %d rows had an empty text; they were answered all the same.", empty, done)
     return done
+
+
+def _answer_columns(predictions: Sequence[Prediction], target: Target, *, flat: bool) -> dict[str, list[Any]]:
+    """Return the answers and the probability of each class; a flat file cannot hold a list, so its text is written."""
+    answers = [item.answer for item in predictions]
+    if flat:
+        answers = [target.show(answer) if isinstance(answer, list) else answer for answer in answers]
+    return {
+        "prediction": answers,
+        **{
+            probability_column(name): [(item.probabilities or {}).get(name) for item in predictions]
+            for name in target.classes
+        },
+    }
 
 
 def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: list[str]) -> list[str]:
@@ -86,13 +98,13 @@ def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: lis
 
 
 @contextmanager
-def _writer(target: Path) -> Iterator[Write]:
+def _writer(output: Path) -> Iterator[Write]:
     """Give a function that appends columns; the file takes its name when the block ends well."""
-    suffix = target.suffix.lower()
+    suffix = output.suffix.lower()
     openers = {".csv": _open_csv, ".tsv": _open_tsv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
     if suffix not in openers:
-        raise DataError(f"{target}: unknown kind of file.", hint=f"Known: {', '.join(openers)}.")
-    with new_file(target) as temporary, openers[suffix](temporary) as write:
+        raise DataError(f"{output}: unknown kind of file.", hint=f"Known: {', '.join(openers)}.")
+    with new_file(output) as temporary, openers[suffix](temporary) as write:
         yield write
 
 

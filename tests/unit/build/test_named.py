@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from palbert.build import check_names
-from palbert.build.named import check, function_of, make
+from palbert.build.named import check, make
 from palbert.errors import RecipeError
 from palbert.model.relational import Relation
 from palbert.recipe.load import make_recipe
-from palbert.registry import LOSSES, RELATIONS
+from palbert.registry import RELATIONS
 from palbert.tasks.choices import Component
 from palbert.training.averaging import NoAverage
 
@@ -97,8 +97,3 @@ class Loss:
 
     def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
         return torch.zeros(())
-
-
-def test_a_function_is_returned_and_a_class_is_made() -> None:
-    assert function_of(LOSSES, "mse").__name__ == "mean_squared_error"
-    assert isinstance(function_of(LOSSES, f"{__name__}:Loss"), Loss)

@@ -53,11 +53,11 @@ class Scene:
 
     @property
     def goals(self) -> dict[str, Goal]:
-        return {name: Goal.of(sets_of(task)[name], LOSSES[task.loss]) for name, task in self.tasks.items()}
+        return {name: Goal.of(sets_of(task)[name], LOSSES[task.loss.name]) for name, task in self.tasks.items()}
 
     @property
     def supervised(self) -> Supervised:
-        return Supervised({name: LOSSES[task.loss] for name, task in self.tasks.items()})
+        return Supervised({name: LOSSES[task.loss.name] for name, task in self.tasks.items()})
 
     def batch(self, rows: Sequence[int] = range(ROWS)) -> PackedBatch:
         """Collate some rows of every task."""
@@ -70,7 +70,7 @@ class Scene:
                 np.array(rows),
                 32,
                 siamese=task.siamese,
-                labels=LABELS[task.target],
+                labels=LABELS[task.target.name],
                 share=len(rows) / ROWS,
             )
             for name, task in self.tasks.items()
@@ -82,7 +82,7 @@ class Scene:
         columns = self.tokenizer(FIRST), self.tokenizer(SECOND), self.tokenizer(THIRD)
         spec = self.tasks[task]
         chosen = np.array(rows)
-        own = Portion(task, task, columns[: len(spec.text)], chosen, 32, spec.siamese, labels=LABELS[spec.target])
+        own = Portion(task, task, columns[: len(spec.text)], chosen, 32, spec.siamese, labels=LABELS[spec.target.name])
         share = len(rows) / ROWS
         contrast = Portion(f"{task}+nli", task, columns, chosen, 32, siamese=True, share=share, answered=False)
         return collate([own, contrast], self.tokenizer.template)

@@ -21,14 +21,17 @@ from palbert.objectives.balance import Fixed, Normalised, Uncertainty
 from palbert.recipe.load import make_recipe
 from palbert.registry import BALANCES, GRADIENTS, LOSSES
 from palbert.runtime.run_folder import RunFolder
+from palbert.targets.binary import Binary
+from palbert.targets.classes import Classes
+from palbert.targets.number import Number
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
 
 GOALS = {
-    "keys": Goal("classes", LOSSES["cross-entropy"], task="sst"),  # names that torch has other uses for
-    "type": Goal("binary", LOSSES["binary-cross-entropy"], task="sst"),
-    "2nd-task": Goal("number", LOSSES["mse"], task="sst"),
+    "keys": Goal(Classes(), LOSSES["cross-entropy"], task="sst"),  # names that torch has other uses for
+    "type": Goal(Binary(), LOSSES["binary-cross-entropy"], task="sst"),
+    "2nd-task": Goal(Number(), LOSSES["mse"], task="sst"),
 }
 WHOLE = dict.fromkeys(GOALS, 1.0)
 

@@ -18,8 +18,10 @@ from palbert.build import load_training_sets, make_objectives
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RecipeError
 from palbert.objectives.logit_adjustment import LogitAdjusted, adjusted
-from palbert.objectives.supervised import binary_cross_entropy, cross_entropy
+from palbert.objectives.losses import binary_cross_entropy, cross_entropy
 from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
+from palbert.targets.binary import Binary
+from palbert.targets.classes import Classes
 
 Write = Callable[..., Path]
 
@@ -32,6 +34,13 @@ def drawn(classes: int, per_class: list[int]) -> tuple[np.ndarray, np.ndarray]:
     counts = [np.round(LIKELIHOOD[y] * per_class[y]).astype(int) for y in range(classes)]
     texts = np.concatenate([np.repeat(np.arange(3), count) for count in counts])
     return texts, np.repeat(np.arange(classes), per_class)
+
+
+BINARY = Binary(classes=("no", "yes"))
+
+
+def classes(number: int) -> Classes:
+    return Classes(classes=[str(index) for index in range(number)])
 
 
 def bayes(prior: list[float]) -> np.ndarray:
@@ -59,7 +68,7 @@ def fitted(loss: Any, texts: np.ndarray, labels: np.ndarray, outputs: int) -> to
 @pytest.mark.parametrize("prior", [[0.625, 0.375], [0.9, 0.1], [0.31, 0.69]])
 def test_binary_probabilities_are_those_of_the_prior(prior: list[float]) -> None:
     texts, labels = drawn(2, [310, 690])
-    loss = adjusted(binary_cross_entropy, labels, prior, outputs=1, name="quora")
+    loss = adjusted(binary_cross_entropy, labels, prior, target=BINARY, name="quora")
     found = fitted(loss, texts, labels, 1).sigmoid().squeeze(1).numpy()
     np.testing.assert_allclose(found, bayes(prior)[:, 1], atol=1e-4)
 
@@ -67,7 +76,7 @@ def test_binary_probabilities_are_those_of_the_prior(prior: list[float]) -> None
 @pytest.mark.parametrize("prior", [[1 / 3, 1 / 3, 1 / 3], [0.2, 0.1, 0.7]])
 def test_probabilities_of_classes_are_those_of_the_prior(prior: list[float]) -> None:
     texts, labels = drawn(3, [600, 100, 300])
-    loss = adjusted(cross_entropy, labels, prior, outputs=3, name="sst")
+    loss = adjusted(cross_entropy, labels, prior, target=classes(3), name="sst")
     found = fitted(loss, texts, labels, 3).softmax(1).numpy()
     np.testing.assert_allclose(found, bayes(prior), atol=1e-4)
 
@@ -75,7 +84,7 @@ def test_probabilities_of_classes_are_those_of_the_prior(prior: list[float]) -> 
 def test_a_uniform_prior_is_the_loss_of_the_paper() -> None:
     labels = np.repeat(np.arange(3), [600, 100, 300])
     outputs, answers = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3
-    found = adjusted(cross_entropy, labels, [1 / 3] * 3, outputs=3, name="sst")(outputs, answers)
+    found = adjusted(cross_entropy, labels, [1 / 3] * 3, target=classes(3), name="sst")(outputs, answers)
     expected = torch.nn.functional.cross_entropy(outputs + torch.tensor([0.6, 0.1, 0.3]).log(), answers)
     torch.testing.assert_close(found, expected)
 
@@ -84,20 +93,22 @@ def test_a_binary_prior_equals_that_of_two_classes() -> None:
     labels, prior = np.repeat([0, 1], [30, 70]), (0.6, 0.4)
     outputs, answers = torch.randn(20, 1, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2
     both = torch.cat([torch.zeros_like(outputs), outputs], dim=1)
-    found = adjusted(binary_cross_entropy, labels, prior, outputs=1, name="quora")(outputs, answers)
-    expected = adjusted(cross_entropy, labels, prior, outputs=2, name="quora")(both, answers)
+    found = adjusted(binary_cross_entropy, labels, prior, target=BINARY, name="quora")(outputs, answers)
+    expected = adjusted(cross_entropy, labels, prior, target=classes(2), name="quora")(both, answers)
     torch.testing.assert_close(found, expected)
 
 
 def test_the_prior_of_the_training_rows_is_the_loss_itself() -> None:
     labels = np.repeat([0, 1, 2], [3, 4, 3])
-    assert adjusted(cross_entropy, labels, (0.3, 0.4, 0.3), outputs=3, name="sst") is cross_entropy
-    assert adjusted(binary_cross_entropy, labels[:7] % 2, (3 / 7, 4 / 7), outputs=1, name="q") is binary_cross_entropy
+    assert adjusted(cross_entropy, labels, (0.3, 0.4, 0.3), target=classes(3), name="sst") is cross_entropy
+    assert (
+        adjusted(binary_cross_entropy, labels[:7] % 2, (3 / 7, 4 / 7), target=BINARY, name="q") is binary_cross_entropy
+    )
 
 
 def test_rows_of_every_class_are_needed() -> None:
     with pytest.raises(DataError, match=r"sst\+cfimdb train: a prior needs rows of every class.* of class 1, 2"):
-        adjusted(cross_entropy, np.array([0, 3, 3]), (0.25,) * 4, outputs=4, name="sst+cfimdb")
+        adjusted(cross_entropy, np.array([0, 3, 3]), (0.25,) * 4, target=classes(4), name="sst+cfimdb")
 
 
 # In a recipe
@@ -107,13 +118,13 @@ def test_rows_of_every_class_are_needed() -> None:
     ("task", "prior", "message"),
     [
         ("quora", 1.2, "prior needs shares between 0 and 1, found -0.2, 1.2"),
-        ("quora", "dev", r"tasks\.quora: prior takes numbers: .*; found 'dev'"),
+        ("quora", "dev", r"tasks\.quora\.prior: prior takes numbers: .*; found 'dev'"),
         ("quora", {"yes": 0.3, "no": 0.7}, r"a share for each of different, duplicate; found {'yes': 0.3, 'no': 0.7}"),
         ("sst", 0.5, "prior takes numbers: .*; found 0.5"),
-        ("sts", 0.5, r"tasks\.sts: prior is for classes and binary; this task predicts a number"),
+        ("sts", 0.5, r"tasks\.sts\.prior: prior is for targets with classes; .* 'number'"),
         ("quora", [0.2, 0.3, 0.5], "prior needs one share for each of 2 classes, found 3"),
         ("sst", [0.1] * 5, "prior needs shares that add up to 1, found 0.5"),
-        ("sts", [0.5, 0.5], "prior is for classes and binary; this task predicts a number"),
+        ("sts", [0.5, 0.5], "prior is for targets with classes"),
     ],
 )
 def test_a_prior_that_makes_no_sense_is_refused(task: str, prior: Any, message: str) -> None:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from palbert.batch import again
 from palbert.errors import RecipeError
-from palbert.objectives.distillation import Distillation, soft_loss
-from palbert.objectives.divergence import divergence
+from palbert.objectives.distillation import Distillation
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.rdrop import RDrop
 
@@ -41,8 +40,8 @@ def test_loss_is_the_mean_of_both_passes_and_their_weighted_distance(scene: Make
     for task, goal in stage.goals.items():
         labels, first, second = batch.parts[task].labels, outputs[task], outputs[again(task)]
         mean = (goal.loss(first, labels) + goal.loss(second, labels)) / 2
-        apart = divergence(first, second, target=goal.target)
-        scale = 0.7 if goal.target == "number" else 0.35  # half of KL in both directions
+        apart = goal.target.divergence(first, second)
+        scale = 0.7 if goal.target.name == "number" else 0.35  # half of KL in both directions
         assert apart > 0
         assert losses[task].item() == pytest.approx((mean + scale * apart).item(), rel=1e-5)
 
@@ -66,9 +65,9 @@ def test_teachers_are_heard_in_both_passes(scene: MakeScene, weight: float, term
     for task, goal in goals.items():
         part, both = batch.parts[task], (outputs[task], outputs[again(task)])
         hard = sum(goal.loss(each, part.labels) for each in both) / 2
-        soft = sum(soft_loss(each, part.taught, target=goal.target, temperature=1.0) for each in both) / 2
-        scale = 0.7 if goal.target == "number" else 0.35
-        expected = (1 - weight) * hard + weight * soft + scale * divergence(*both, target=goal.target)
+        soft = sum(goal.target.soft_loss(each, part.taught, temperature=1.0) for each in both) / 2
+        scale = 0.7 if goal.target.name == "number" else 0.35
+        expected = (1 - weight) * hard + weight * soft + scale * goal.target.divergence(*both)
         assert losses[task].item() == pytest.approx(expected.item(), rel=1e-5)
 
 

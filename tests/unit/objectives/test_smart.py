@@ -67,7 +67,7 @@ def projected(delta: Tensor, norm: Norm) -> Tensor:
 
 def slow_term(scene: Any, task: str, spans: list[slice], batch: PackedBatch, norm: Norm, steps: int) -> Tensor:
     """Return ℓ_s of one example, whose sequences lie at `spans`."""
-    target = scene.tasks[task].target
+    target = scene.tasks[task].target.name
     rows, types = [batch.ids[span] for span in spans], [batch.types[span] for span in spans]
     words = [scene.model.encoder.embeddings.word.weight[row] for row in rows]
     clean = answer(scene, task, rows, words, types)

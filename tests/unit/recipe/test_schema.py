@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError
-from palbert.metrics import METRICS
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import EncoderSection, OptimizerSection, Provenance, RunSection, TrainingSection
@@ -20,15 +19,17 @@ from palbert.registry import (
     GRADIENTS,
     HEADS,
     LOSSES,
+    METRICS,
     OBJECTIVES,
     POOLINGS,
     RELATIONS,
     SAMPLERS,
     SCHEDULES,
+    TARGETS,
 )
-from palbert.tasks.choices import Component, Target
+from palbert.tasks.choices import Component
 from palbert.tasks.sources import Source
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
+from palbert.tasks.spec import Task
 
 Change = Callable[[str], dict[str, Any]]
 
@@ -43,6 +44,7 @@ TABLES: dict[str, tuple[Change, Iterable[str]]] = {
     "relation": (lambda name: {"relation": {"name": name, "tasks": ["sst", "sts"]}}, RELATIONS),
     "head": (lambda name: {"tasks": {"sst": {"head": name}}}, HEADS),
     "pooling": (lambda name: {"tasks": {"sst": {"pooling": name}}}, POOLINGS),
+    "target": (lambda name: {"tasks": {"sst": {"target": name}}}, TARGETS),
     "loss": (lambda name: {"tasks": {"sst": {"loss": name}}}, LOSSES),
 }
 
@@ -56,14 +58,12 @@ def test_the_names_of_a_choice_are_those_of_its_table(choice: str) -> None:
 
 
 def test_every_target_has_a_loss_that_exists() -> None:
-    assert set(LOSS_OF_TARGET.values()) == set(LOSSES)
+    assert {name for target in TARGETS.values() for name in target.losses} == set(LOSSES)
 
 
-@pytest.mark.parametrize("target", METRICS_OF_TARGET)
-def test_every_targets_metrics_exist_and_fit_it(target: Target) -> None:
-    assert METRICS_OF_TARGET.keys() == LOSS_OF_TARGET.keys() == set(get_args(Target))
-    assert METRICS_OF_TARGET[target]
-    assert [name for name in METRICS_OF_TARGET[target] if target not in METRICS[name].targets] == []
+def test_every_metric_fits_a_target() -> None:
+    fitting = {name for target in TARGETS.values() for name in (*target.metrics, *target.other_metrics)}
+    assert fitting == set(METRICS)
 
 
 @pytest.mark.parametrize(

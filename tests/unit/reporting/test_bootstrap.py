@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from palbert.metrics import METRICS, Metric, Values
+from palbert.registry import TARGETS
 from palbert.reporting.bootstrap import interval, paired
 
 
@@ -24,7 +25,7 @@ def numbers(count: int, *, seed: int = 0, noise: float = 1.0) -> tuple[Values, V
 
 
 def values_for(metric: Metric, count: int) -> tuple[Values, Values]:
-    return numbers(count) if "number" in metric.targets else rows(count)
+    return numbers(count) if TARGETS["number"]().fits(metric.name) else rows(count)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)

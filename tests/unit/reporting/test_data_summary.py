@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from palbert.registry import TARGETS
 from palbert.reporting.data_summary import SplitSummary, render_data_report
 
 GENERATOR = np.random.default_rng(0)
@@ -25,8 +26,7 @@ def summary(
         "files": (f"data/{task}-{split}.csv",),
         "rows": rows,
         "labels": labels,
-        "target": target,
-        "classes": ("bad", "so-so", "good") if target != "number" else (),
+        "target": TARGETS[target](classes=("bad", "so-so", "good") if target != "number" else ()),
         "lengths": GENERATOR.integers(3, 90, size=rows),
         "max_length": 64,
         "truncated": 3,

@@ -15,12 +15,11 @@ import pytest
 
 from palbert.inference.results import TaskResult
 from palbert.metrics import METRICS, formula_text, overall
+from palbert.registry import TARGETS
 from palbert.reporting.bootstrap import interval
 from palbert.reporting.report import RunReport, render_report
-from palbert.reporting.report_task import resample_scores
-from palbert.reporting.wording import Score, duration, number, percent, size, task_summary
-from palbert.tasks.choices import Target
-from palbert.tasks.spec import METRICS_OF_TARGET
+from palbert.reporting.report_task import resample_scores, task_summary
+from palbert.reporting.wording import Score, duration, number, percent, size
 
 Attributes = list[tuple[str, str | None]]
 
@@ -61,7 +60,7 @@ class Page(HTMLParser):
 
 def result(
     task: str = "sst",
-    target: Target = "classes",
+    target: str = "classes",
     *,
     rows: int = 60,
     right: float = 0.6,
@@ -85,10 +84,9 @@ def result(
     return TaskResult(
         task=task,
         split="dev",
-        target=target,
-        classes=classes,
-        metric=METRICS_OF_TARGET[target][0],
-        scores={name: METRICS[name](gold, predicted) for name in METRICS_OF_TARGET[target]},
+        target=TARGETS[target](classes=classes),
+        metric=TARGETS[target].metrics[0],
+        scores={name: METRICS[name](gold, predicted) for name in TARGETS[target].metrics},
         ids=[f"{task}-{row}" for row in range(rows)],
         texts=[(text,) if target == "classes" else (text, f"{text} {row}") for row in range(rows)],
         gold=gold,
@@ -197,7 +195,7 @@ def test_the_page_gives_the_interval_of_the_main_metric(three_tasks: list[TaskRe
 
 def test_texts_and_names_are_escaped() -> None:
     evil = '<script>alert(1)</script> & "quotes"'
-    results = [replace(result(text=evil), task="<i>sst</i>", classes=("<b>", "&", "c"))]
+    results = [replace(result(text=evil), task="<i>sst</i>", target=TARGETS["classes"](classes=("<b>", "&", "c")))]
     report = run_report(results, title=evil, notes=[evil], recipe_text=evil)
     text = render_report(report)
     assert evil not in text
@@ -232,14 +230,14 @@ def test_long_texts_fold_and_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("target", ["classes", "binary", "number"])
-def test_a_task_without_errors_says_so(target: Target) -> None:
+def test_a_task_without_errors_says_so(target: str) -> None:
     text = render_report(run_report([result("one", target, right=1.0)]))
     assert "every row is right" in text
     Page(text)
 
 
 def test_twelve_tasks_fit_on_one_page() -> None:
-    targets: tuple[Target, ...] = ("classes", "binary", "number")
+    targets: tuple[str, ...] = ("classes", "binary", "number")
     results = [result(f"task {n}", targets[n % 3], rows=30, seed=n) for n in range(12)]
     found = Page(render_report(run_report(results)))
     assert max(Counter(found.ids).values()) == 1

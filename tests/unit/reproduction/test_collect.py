@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import palbert
-from palbert.reproduction.collect import CELLS, POINTS, _cells, _losses, _without_folders
+from palbert.reproduction.collect import POINTS, _losses, _without_folders
 from palbert.runtime.run_folder import RunFolder
 
 ONE_TASK_A_STEP = ["training.sampler=round-robin", "training.log_every=1"]
@@ -37,25 +36,6 @@ def test_a_result_holds_what_tables_claims_and_plots_need(folder: Path) -> None:
     assert set(plain["losses"]) == {"sst", "quora", "sts"}
     assert len(plain["encoder"]["sha256"]) == 64 and plain["data"]["variant"] == "samples"
     assert str(folder) not in json.dumps(plain) and "/tmp" not in json.dumps(plain)
-
-
-def test_counts_on_the_grid_cover_all_rows_and_stay_close_to_the_numbers() -> None:
-    generator = np.random.default_rng(0)
-    gold, predicted = generator.uniform(0, 5, 300), generator.uniform(-1, 6, 300)
-    cells = _cells(gold, predicted)
-    assert sum(cells["rows"]) == 300
-    width = np.ptp(gold) / CELLS
-    for numbers, side in ((gold, "gold"), (predicted, "predicted")):
-        restored = np.repeat(np.array(cells[side]), np.array(cells["rows"], dtype=np.int64))
-        assert np.abs(np.sort(restored) - np.sort(numbers)).max() <= width / 2 + 1e-3
-
-
-def test_equal_gold_numbers_are_counted_too() -> None:
-    assert _cells(np.array([2.0, 2.0]), np.array([1.0, 3.0])) == {
-        "gold": [2.0, 2.0],
-        "predicted": [1.0, 3.0],
-        "rows": [1, 1],
-    }
 
 
 def test_files_are_named_without_folders_unless_two_share_a_name() -> None:

@@ -34,7 +34,7 @@ def test_a_task_has_its_own_set_first_and_then_the_extra_ones_in_order() -> None
 def test_an_extra_set_is_read_as_its_task_is_where_it_says_nothing() -> None:
     spec = extra()
     own = sets_of(spec.task)["quora"]
-    for field in ("text", "label", "labels", "id", "quoting", "bad_rows", "target", "classes", "range", "labelled"):
+    for field in ("text", "label", "labels", "id", "quoting", "bad_rows", "target", "labelled"):
         assert getattr(spec.files, field) == getattr(own.files, field), field
     assert (spec.max_length, spec.batch_size, spec.factor) == (40, 7, 1.0)
 

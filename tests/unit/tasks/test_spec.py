@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from palbert.registry import TARGETS
+from palbert.targets.number import Number
 from palbert.tasks.sources import Source
-from palbert.tasks.spec import LOSS_OF_TARGET, METRICS_OF_TARGET, Task
+from palbert.tasks.spec import Task
 
 SINGLE: dict[str, Any] = {"name": "t", "kind": "single", "target": "number", "text": "a"}
 PAIR: dict[str, Any] = {"name": "t", "kind": "pair", "target": "number", "text": ["a", "b"]}
@@ -24,8 +26,8 @@ def reasons(**values: Any) -> str:
 @pytest.mark.parametrize("values", [SINGLE, PAIR, SIAMESE], ids=["single", "pair", "siamese"])
 def test_a_task_without_contradictions_is_accepted(values: dict[str, Any]) -> None:
     task = Task.model_validate(values)
-    assert task.loss == LOSS_OF_TARGET["number"]
-    assert task.metrics == METRICS_OF_TARGET["number"]
+    assert task.loss.name == Number.losses[0]
+    assert task.metrics == Number.metrics
 
 
 @pytest.mark.parametrize(
@@ -87,15 +89,28 @@ def test_a_near_miss_of_a_head_is_suggested() -> None:
     assert "Did you mean 'cosine'?" in reasons(**{**SIAMESE, "head": "cosin"})
 
 
-@pytest.mark.parametrize("target", sorted(LOSS_OF_TARGET))
+@pytest.mark.parametrize("target", TARGETS)
 def test_the_target_decides_loss_metrics_and_width(target: str) -> None:
     values = {**SINGLE, "target": target}
-    if target == "classes":
+    if target not in ("binary", "number"):
         values["classes"] = ["a", "b", "c"]
     task = Task.model_validate(values)
-    assert (task.loss, task.metrics) == (LOSS_OF_TARGET[target], METRICS_OF_TARGET[target])
-    assert task.metric == METRICS_OF_TARGET[target][0]
-    assert task.outputs == (3 if target == "classes" else 1)
+    assert (task.loss.name, task.metrics) == (TARGETS[target].losses[0], TARGETS[target].metrics)
+    assert task.metric == TARGETS[target].metrics[0]
+    assert task.outputs == task.target.outputs == (1 if target in ("binary", "number") else 3)
+    assert (task.target.name, task.target.classes) == (target, task.classes)
+
+
+def test_target_and_loss_are_written_as_names_unless_they_have_options() -> None:
+    task = Task.model_validate({**SINGLE, "target": "number", "loss": {"name": "huber", "delta": 0.5}})
+    written = task.model_dump(mode="json")
+    assert (written["target"], written["loss"]) == ("number", {"name": "huber", "delta": 0.5})
+    assert Task.model_validate(written) == task
+    assert Task.model_validate({**SINGLE, "target": "number"}).model_dump()["loss"] == "mse"
+
+
+def test_an_option_that_a_target_does_not_take_is_refused() -> None:
+    assert "unknown option 'depth'" in reasons(**{**SINGLE, "target": {"name": "number", "depth": 2}})
 
 
 def test_a_binary_task_has_no_and_yes_unless_named() -> None:
@@ -115,7 +130,7 @@ def test_one_file_stands_for_a_list_of_one() -> None:
 
 def test_an_own_class_may_stand_for_loss_pooling_and_head() -> None:
     task = Task.model_validate({**SINGLE, "loss": "my.losses:Huber", "pooling": "m:Max", "head": "my_heads:Deep"})
-    assert (task.loss, task.pooling.name, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
+    assert (task.loss.name, task.pooling.name, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
 
 
 def test_a_task_cannot_be_changed() -> None:

@@ -62,7 +62,7 @@ def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: P
     assert (reviewed.files.labels, reviewed.batch_size, reviewed.max_length) == ("x4", 8, 16)
     assert sets["quora+snli"].files.text == ("premise", "hypothesis")
     assert make_recipe(given).factors == {"quora+snli": 0.1}
-    assert sets["sst"].max_length == 128 and sets["sst"].files.classes == reviewed.files.classes
+    assert sets["sst"].max_length == 128 and sets["sst"].files.target == reviewed.files.target
 
 
 def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(

@@ -149,7 +149,7 @@ def test_no_more_than_two_chunks_are_in_memory_at_a_time(
     assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
     assert len(alive) == 15
     chunks_alive, answers_alive = zip(*alive, strict=True)
-    assert set(chunks_alive) <= {1, 2} and set(answers_alive[1:]) == {5}
+    assert set(chunks_alive) <= {1, 2} and set(answers_alive) <= {0, 5}
 
 
 def test_columns_of_other_names_are_given_by_option(trained: Path, tmp_path: Path, cli: Cli) -> None:

@@ -45,4 +45,4 @@ class Uncertainty(Balance):
 
     def _weight(self, name: str) -> Tensor:
         precision = torch.exp(-self._log_variance(name))
-        return precision / 2 if self.goals[name].target == "number" else precision
+        return self.goals[name].target.precision_weight * precision

@@ -1,0 +1,65 @@
+"""Binary: yes or no, by a sigmoid over one logit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.targets.classes import Classes
+from palbert.targets.target import Decoded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Binary(Classes):
+    """One of two classes; label 1 is the positive one."""
+
+    losses = ("binary-cross-entropy", "binary-focal")
+    smoothed_losses = ("binary-cross-entropy",)
+    metrics = ("accuracy", "precision", "recall", "f1")
+    other_metrics = ("macro_f1",)
+    default_classes = ("no", "yes")
+    panels = "binary"
+
+    def problems(self) -> list[str]:
+        """Return a phrase for any other number of classes than two."""
+        found = len(self.classes)
+        wrong = [f"a {self.name} task has two classes, found {found}"] if found != 2 else []
+        return wrong + [problem for problem in super().problems() if found >= 2]
+
+    @property
+    def outputs(self) -> int:
+        """One logit, of yes."""
+        return 1
+
+    def decode(self, outputs: Tensor) -> Decoded:
+        """Return yes where its probability is above one half."""
+        import torch
+
+        yes = outputs.double().cpu().squeeze(1).sigmoid()
+        return Decoded((yes > 0.5).long().numpy(), torch.stack([1 - yes, yes], dim=1).numpy())
+
+    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the symmetric KL divergence; over two classes, the log odds replace the two logarithms."""
+        return ((first.sigmoid() - second.sigmoid()) * (first - second)).sum(1).mean()
+
+    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+        """Return T² · binary cross-entropy with the mean of the teachers' probabilities at temperature T."""
+        import torch.nn.functional as F
+
+        mean = (taught / temperature).sigmoid().mean(1)
+        return temperature**2 * F.binary_cross_entropy_with_logits(outputs / temperature, mean)
+
+    def read_prior(self, prior: Any) -> tuple[float, ...]:
+        """Return the shares of no and yes; a number is the share of yes."""
+        number = isinstance(prior, int | float) and not isinstance(prior, bool)
+        return super().read_prior([1 - prior, prior] if number else prior)
+
+    def logit_shift(self, shares: NDArray[np.float64], prior: Sequence[float]) -> NDArray[np.float64]:
+        """Return the shift of the log odds of yes."""
+        shift = super().logit_shift(shares, prior)
+        return shift[1:] - shift[:1]

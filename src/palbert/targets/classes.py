@@ -1,0 +1,110 @@
+"""Classes: one of several classes, by a softmax over one logit per class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palbert.targets.labels import as_number, label_key
+from palbert.targets.prior import check_sum, shares_in_order
+from palbert.targets.target import Decoded, Labels, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Classes(Target):
+    """One of several classes; labels are class indices.
+
+    Files may hold class names or indices; where names are numbers, names only: of classes named 1 to 5, 0 is none.
+    """
+
+    losses: ClassVar[tuple[str, ...]] = ("cross-entropy", "focal")
+    smoothed_losses: ClassVar[tuple[str, ...]] = ("cross-entropy",)
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    constant_answer = "answering the most frequent class every time"
+    panels = "classes"
+
+    def __init__(self, *, classes: Sequence[str] = (), range: tuple[float, float] | None = None) -> None:
+        super().__init__(classes=classes, range=range)
+        self.index = {label_key(name): index for index, name in enumerate(self.classes)}
+        self.has_number_names = any(as_number(name) is not None for name in self.classes)
+
+    def problems(self) -> list[str]:
+        """Return a phrase for too few classes, or for one named twice."""
+        few = [f'target "{self.name}" needs two or more names in classes = [...]'] if len(self.classes) < 2 else []
+        return few + super().problems()
+
+    def read(self, value: Any) -> int:
+        """Return the class index of a name or an index."""
+        number = as_number(value) if isinstance(value, str) else float(value)
+        if isinstance(value, str):
+            if label_key(value) in self.index:
+                return self.index[label_key(value)]
+            if self.has_number_names:
+                raise ValueError(f"one of {', '.join(self.index)}")
+        if number is None or not number.is_integer() or not 0 <= number < len(self.classes):
+            raise ValueError(f"a label from 0 to {len(self.classes) - 1} or one of {', '.join(self.index)}")
+        return int(number)
+
+    def spread(self, labels: Labels) -> str:
+        """Write the share of each class."""
+        return " / ".join(f"{share:.0%}" for share in self.class_counts(labels) / len(labels))
+
+    def baseline(self, labels: Labels) -> int:
+        """Return the most frequent class."""
+        return int(self.class_counts(labels).argmax())
+
+    @property
+    def outputs(self) -> int:
+        """One logit per class."""
+        return len(self.classes)
+
+    def decode(self, outputs: Tensor) -> Decoded:
+        """Return the most likely class of each row."""
+        probabilities = outputs.double().cpu().softmax(dim=1)
+        return Decoded(probabilities.argmax(dim=1).numpy(), probabilities.numpy())
+
+    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the symmetric KL divergence, KL(p‖q) + KL(q‖p) = Σ (p − q)(log p − log q); 0 for equal outputs.
+
+        ℓ_s of arXiv:1911.03437, section 3.1.
+        """
+        p, q = first.log_softmax(dim=1), second.log_softmax(dim=1)
+        return ((p.exp() - q.exp()) * (p - q)).sum(1).mean()
+
+    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+        """Return T² · cross-entropy with the mean of the teachers' probabilities at temperature T."""
+        import torch.nn.functional as F
+
+        mean = (taught / temperature).softmax(2).mean(1)
+        return temperature**2 * F.cross_entropy(outputs / temperature, mean)
+
+    def answer(self, predicted: Any) -> str:
+        """Return the name of a class."""
+        return self.classes[int(predicted)]
+
+    def parse(self, text: str) -> int:
+        """Return the index of a class name."""
+        if text not in self.classes:
+            raise ValueError(f"there is no class '{text}'")
+        return self.classes.index(text)
+
+    def class_counts(self, labels: Labels) -> NDArray[np.int64]:
+        """Return how many rows have each class."""
+        return np.bincount(labels.astype(np.int64), minlength=len(self.classes))
+
+    def read_prior(self, prior: Any) -> tuple[float, ...]:
+        """Return shares that add up to 1, from a list or a table by class name."""
+        shares = shares_in_order(prior, self.classes)
+        check_sum(shares)
+        return shares
+
+    def logit_shift(self, shares: NDArray[np.float64], prior: Sequence[float]) -> NDArray[np.float64]:
+        """Return log(π_train / π) of each class."""
+        shift: NDArray[np.float64] = np.log(shares / (np.array(prior) / math.fsum(prior)))
+        return shift

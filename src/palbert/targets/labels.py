@@ -1,0 +1,82 @@
+"""Labels: from what a file holds to the labels of a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from palbert.errors import DataError
+from palbert.targets.target import Target
+
+DROP = "drop"
+
+
+class LabelReader:
+    """Turn the cells of a label column into labels; None means that the row is left out.
+
+    Args:
+        target: Says what a label is.
+        labels: A mapping from what the file holds, or a factor such as "x4" on numbers.
+    """
+
+    def __init__(self, target: Target, *, labels: Mapping[str, int | float | str] | str | None = None) -> None:
+        self.target = target
+        self.factor = float(labels.lstrip("×x* ")) if isinstance(labels, str) else 1.0
+        self.mapping = None if labels is None or isinstance(labels, str) else _by_key(labels)
+        self.known: dict[Any, Any] = {}
+
+    def __call__(self, raw: str | list[str]) -> Any:
+        """Return the label, or None if its row is left out; ValueError if there is no such label."""
+        key = raw if isinstance(raw, str) else tuple(raw)
+        if key not in self.known:  # few distinct labels, many rows
+            self.known[key] = self._read(raw)
+        return self.known[key]
+
+    def _read(self, raw: str | list[str]) -> Any:
+        if not self.target.many:
+            assert isinstance(raw, str)
+            value = self._mapped(raw.strip())
+            return None if value is None else self.target.read(value)
+        items = raw if isinstance(raw, list) else self.target.split(raw)
+        values = [self._mapped(item.strip()) for item in items]
+        return None if None in values else self.target.read(values)
+
+    def _mapped(self, raw: str) -> str | float | None:
+        """Look a text up in the mapping, or multiply its number by the factor; None if its row is left out."""
+        if self.mapping is not None:
+            if label_key(raw) not in self.mapping:
+                raise ValueError(f"one of {', '.join(self.mapping)}")
+            mapped = self.mapping[label_key(raw)]
+            return None if mapped == DROP else str(mapped)
+        if self.factor == 1:
+            return raw
+        number = as_number(raw)
+        return math.nan if number is None else number * self.factor
+
+
+def as_number(raw: str) -> float | None:
+    """Return the finite number that a text writes, if it is one."""
+    try:
+        number = float(raw)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def label_key(raw: str) -> str:
+    """Write 1, 1.0 and "1.00" alike."""
+    number = as_number(raw)
+    return raw if number is None else repr(number).removesuffix(".0")
+
+
+def _by_key(labels: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
+    return {label_key(raw): value for raw, value in labels.items()}
+
+
+def unknown_label(path: str, line: int, error: ValueError, raw: object) -> DataError:
+    """Return the error of a cell that holds no label of the target."""
+    return DataError(
+        f'{path}, line {line}: expected {error}, found "{raw}".',
+        hint='Map it with labels = {...}; the value "drop" leaves its rows out.',
+    )

@@ -1,0 +1,83 @@
+"""Number: one number, such as a similarity from 0 to 5."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palbert.targets.labels import as_number
+from palbert.targets.target import Decoded, Labels, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Number(Target):
+    """A number; predictions are clipped to the range, labels outside it are errors."""
+
+    losses = ("mse", "mae", "huber")
+    metrics = ("pearson", "spearman", "mse")
+    other_metrics = ("mae",)
+    dtype = "float32"
+    divergence_directions = 1
+    precision_weight = 0.5
+    constant_answer = "answering the mean every time"
+    panels = "number"
+
+    def read(self, value: Any) -> float:
+        """Return a number within the range."""
+        low, high = self.range or (-math.inf, math.inf)
+        number = as_number(value) if isinstance(value, str) else float(value)
+        if number is None or not low <= number <= high:
+            raise ValueError("a number" if self.range is None else f"a number from {low:g} to {high:g}")
+        return number
+
+    def gold(self, labels: Labels) -> Labels:
+        """Return labels as float64."""
+        return labels.astype(np.float64)
+
+    def spread(self, labels: Labels) -> str:
+        """Write the least, the largest and the mean label."""
+        return f"{labels.min():g} … {labels.max():g}, mean {labels.mean():.2f}"
+
+    def baseline(self, labels: Labels) -> Any:
+        """Return the mean."""
+        return labels.mean()
+
+    @property
+    def outputs(self) -> int:
+        """The number itself."""
+        return 1
+
+    def decode(self, outputs: Tensor) -> Decoded:
+        """Return the outputs, clipped to the range."""
+        numbers = outputs.double().cpu().squeeze(1).numpy()
+        return Decoded(numbers if self.range is None else np.clip(numbers, *self.range), None)
+
+    def divergence(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the squared difference."""
+        return (first - second).square().sum(1).mean()
+
+    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+        """Return the squared distance from the mean of the teachers' numbers, at any temperature."""
+        import torch.nn.functional as F
+
+        return F.mse_loss(outputs, taught.mean(1))
+
+    def answer(self, predicted: Any) -> float:
+        """Return the number."""
+        return float(predicted)
+
+    def show(self, answer: Any) -> str:
+        """Write six digits."""
+        return f"{answer:.6g}"
+
+    def parse(self, text: str) -> float:
+        """Read a number."""
+        return float(text)
+
+    def line(self, answer: Any, probabilities: dict[str, float] | None) -> str:
+        """Write two digits after the point."""
+        return f"{answer:.2f}"
