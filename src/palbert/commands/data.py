@@ -47,7 +47,7 @@ def _cells(summary: SplitSummary, labels: str) -> list[str]:
     lengths = summary.lengths
     counts = (summary.truncated, summary.empty, summary.duplicates, summary.leaked)
     return [
-        summary.task,
+        summary.name,
         summary.split,
         f"{summary.rows:,}",
         labels,

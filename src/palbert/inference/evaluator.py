@@ -67,7 +67,7 @@ class Inference:
 def evaluate_tasks(
     inference: Inference, tasks: Mapping[str, Task], datasets: Mapping[str, Dataset]
 ) -> list[TaskResult]:
-    """Score every task on its set."""
+    """Score every task on its rows."""
     return [
         score(tasks[name], dataset, inference.answer(tasks[name], dataset.tokens, title=f"evaluating {name}"))
         for name, dataset in datasets.items()

@@ -1,4 +1,4 @@
-"""What a look at the data found: one SplitSummary per task and split, and the page that shows them."""
+"""Data summary: the numbers of every training set and split, and the page that shows them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from palbert.targets import Target
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """The rows of one task in one split."""
+    """The rows of one training set, or of one task in another split."""
 
-    task: str
+    name: str
+    """The name of the training set or of the task."""
     split: str
     files: tuple[str, ...]
     rows: int
@@ -29,10 +30,10 @@ class SplitSummary:
     target: Target
     """What an answer is."""
     lengths: Values
-    """Tokens of every input of the encoder, before truncation: one a row, or two for siamese pairs."""
+    """Tokens of every sequence, before truncation: one per row, two for siamese pairs, three for triplets."""
     max_length: int
     truncated: int
-    """Inputs longer than `max_length`."""
+    """Sequences longer than `max_length`."""
     duplicates: int
     """Rows whose texts occurred before in the split."""
     empty: int
@@ -44,11 +45,11 @@ class SplitSummary:
     dropped: int
     """Rows left out on purpose, because of their label."""
     overlap: Mapping[str, int] = field(default_factory=dict)
-    """Rows of a training set that are in dev or test too, or have a text of theirs, by the names of `drop_overlap`."""
+    """Training rows that also occur in dev or test, or share a text with them, by the kinds of `drop_overlap`."""
 
     @property
     def truncated_share(self) -> float:
-        """The share of the inputs that is cut."""
+        """The share of the sequences that are cut."""
         return self.truncated / max(len(self.lengths), 1)
 
     @property
@@ -79,9 +80,9 @@ class _TaskData:
 
 def render_data_report(title: str, summaries: Sequence[SplitSummary]) -> str:
     """Render what was found in the data as one HTML page that loads nothing from outside."""
-    names = list(dict.fromkeys(summary.task for summary in summaries))
+    names = list(dict.fromkeys(summary.name for summary in summaries))
     tasks = [
-        _task_data(name, f"task-{index}", [summary for summary in summaries if summary.task == name])
+        _task_data(name, f"task-{index}", [summary for summary in summaries if summary.name == name])
         for index, name in enumerate(names)
     ]
     return render("data.html.j2", title=title, summaries=summaries, tasks=tasks)

@@ -79,7 +79,7 @@ def _summarise(
         *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
     ]
     return SplitSummary(
-        task=spec.name,
+        name=spec.name,
         split=dataset.split,
         files=tuple(dataset.files),
         rows=len(dataset),

@@ -21,7 +21,7 @@ def summary(
 ) -> SplitSummary:
     labels = GENERATOR.integers(3, size=rows) if target != "number" else GENERATOR.uniform(0, 5, rows)
     values: dict[str, Any] = {
-        "task": task,
+        "name": task,
         "split": split,
         "files": (f"data/{task}-{split}.csv",),
         "rows": rows,

@@ -69,7 +69,7 @@ def recipe(tmp_path: Path, tiny_encoder: Path, write_recipe: Callable[..., Path]
 
 
 def test_every_split_is_counted_right(recipe: Path) -> None:
-    found = {(item.task, item.split): item for item in check_data(recipe)}
+    found = {(item.name, item.split): item for item in check_data(recipe)}
     assert list(found) == [("tone", "train"), ("tone", "dev"), ("tone", "test"), ("alike", "train"), ("alike", "dev")]
     counted = {key: (item.rows, item.empty, item.dropped, item.duplicates, item.leaked, item.truncated)
                for key, item in found.items()}  # fmt: skip

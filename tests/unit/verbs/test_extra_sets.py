@@ -80,7 +80,7 @@ def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(
 
 def test_rows_are_mapped_onto_the_labels_of_the_task(tiny_encoder: Path, nli: Path, reviews: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, nli, reviews))
-    found = {summary.task: summary for summary in check_data(recipe) if summary.split == "train"}
+    found = {summary.name: summary for summary in check_data(recipe) if summary.split == "train"}
     assert list(found["sst+cfimdb"].labels) == [0, 4] * 5
     assert list(found["quora+snli"].labels) == [1, 0, 1] and found["quora+snli"].dropped == 1
     assert found["sst+cfimdb"].truncated == 10 and found["sst+cfimdb"].max_length == 16

@@ -112,7 +112,7 @@ def test_a_run_resumed_with_triplets_is_the_run_in_one_go(
 
 
 def test_the_data_check_shows_triplets_without_labels(tiny_encoder: Path, nli: Path) -> None:
-    found = {(item.task, item.split): item for item in check_data(make_recipe(values(tiny_encoder, nli)))}
+    found = {(item.name, item.split): item for item in check_data(make_recipe(values(tiny_encoder, nli)))}
     triplets = found["sts+nli", "train"]
     assert (triplets.rows, triplets.dropped, triplets.truncated) == (9, 8, 1)
     assert label_shares(triplets) == "none" and len(triplets.lengths) == 3 * 9
