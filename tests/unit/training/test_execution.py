@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from palbert.batch import PackedBatch
 from palbert.build.trainer import make_execution
 from palbert.objectives import Pass, Term
 from palbert.runtime.distributed import Ranks
+from palbert.runtime.graphs import Recorder
 from palbert.runtime.replay import Work
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
@@ -242,6 +244,45 @@ def test_computing_takes_the_decisions_of_the_host_on_the_way() -> None:
     assert losses == {"sst": torch.tensor(2.0)}
     assert done == ["1 batches on cpu", "decision", "move"]
     assert Eager(torch.device("cpu")).summary() == ""
+
+
+class Immediate(Recorder):
+    """Computes on the CPU what it records, so that the first replay has nothing left to do."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.recorded = 0
+
+    def aside(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def record(self, work: Callable[[], Any]) -> Any:
+        self.recorded += 1
+        return SimpleNamespace(replay=lambda: None), work()
+
+
+@pytest.mark.parametrize(("gradients", "graphs"), [("sum", 1), ("pcgrad", 2)])
+def test_a_step_that_is_recorded_is_the_step_that_is_computed(
+    start: Start, monkeypatch: pytest.MonkeyPatch, gradients: str, graphs: int
+) -> None:
+    if gradients == "pcgrad":
+        pytest.importorskip("torchjd")
+    monkeypatch.setattr("palbert.training.execution.StepRecorder", Immediate)
+    found = []
+    captured = Graphs(torch.device("cpu"))
+    for execution in (captured, Eager(torch.device("cpu"))):
+        run = start(type(execution).__name__, training={"sampler": "mixed", "gradients": gradients})
+        trainer = run.trainer
+        trainer.execution = execution
+        seed_everything(5)
+        trainer.model.train()
+        sets = ("sst", "quora", "sts")
+        losses = [trainer.step(trainer.feed(sets, dict.fromkeys(sets, 0))) for _ in range(2)]  # computed, recorded
+        weights = torch.cat([parameter.detach().flatten() for parameter in trainer.model.parameters()])
+        found.append(([{name: float(loss) for name, loss in step.items()} for step in losses], weights))
+    (losses, weights), (expected_losses, expected_weights) = found
+    assert losses == expected_losses and torch.equal(weights, expected_weights)
+    assert isinstance(captured.replay.recorder, Immediate) and captured.replay.recorder.recorded == graphs
 
 
 def test_the_summary_says_how_steps_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
