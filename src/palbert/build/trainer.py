@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -16,8 +16,9 @@ from palbert.build.objectives import make_objectives
 from palbert.build.sampling import make_buckets, make_sampler, tokens_per_step
 from palbert.build.splitting import find_trunk
 from palbert.data.dataset import Dataset
-from palbert.data.tokenizer import TextTokenizer
+from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.data.training_set import TrainingSet
+from palbert.gradients import GradientMethod
 from palbert.gradients.split import Trunk
 from palbert.inference.evaluator import Inference, evaluate_tasks
 from palbert.metrics import overall
@@ -29,10 +30,10 @@ from palbert.registry import AVERAGES, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.training.averaging import Average
 from palbert.training.execution import Eager, Execution, Graphs
-from palbert.training.feed import Feed
+from palbert.training.feed import Feed, Sets
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import Sampler
+from palbert.training.samplers import Plan, Sampler
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
 
 log = logging.getLogger(__name__)
@@ -60,53 +61,31 @@ def build_trainer(
 
     Args:
         recipe: The recipe, or the stage of it that one phase is.
-        model: The model; which of its parts learn is set here.
-        tokenizer: Says which special tokens go around texts.
+        model: The model; which of its parts are trained is set here.
+        tokenizer: Its template puts special tokens around texts.
         machine: Where to compute.
         train: The training sets by name; those of other stages are left out.
         evaluate: Scores the model after each epoch.
         sampler: That of the whole run, if the recipe is a stage of one.
-        epochs: Which of that sampler's epochs are the stage's.
+        epochs: The stage's epochs among those of the sampler.
         ranks: The processes that train together.
     """
-    training = recipe.training
     set_trained(model, recipe)
     sets = sets_of_stage(recipe, train)
     objective = make_objectives(recipe, sets)
     objective.prepare(model)
-    trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
-    processes = ranks.size if ranks else 1
-
-    def trunk(tasks: int) -> Trunk | None:
-        tokens = tokens_per_step(sets, tokenizer.template)
-        return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=processes)
-
-    gradients = make_gradients(
-        recipe,
-        parameters=trained,
-        plans=(sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1)),
-        find_trunk=trunk,
-        ranks=ranks,
-    )
+    plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
+    gradients = _make_gradients(recipe, model, objective, machine, sets, tokenizer.template, plans, ranks or Ranks())
     return Trainer(
         model,
         sampler=sampler,
-        feed=Feed(
-            sets,
-            seed=recipe.seed,
-            template=tokenizer.template,
-            device=machine.device,
-            accumulation=training.accumulation,
-            separate=gradients.separate,
-            ranks=ranks,
-            buckets=make_buckets(sets, tokenizer.template, machine.device, ranks),
-        ),
+        feed=_make_feed(recipe, sets, tokenizer.template, machine.device, separate=gradients.separate, ranks=ranks),
         objective=objective,
         gradients=gradients,
         optimizer=_make_optimizer(recipe, model, objective),
         schedule=make(SCHEDULES, recipe.optimizer.schedule, "optimizer.schedule"),
-        clip=training.clip,
+        clip=recipe.training.clip,
         average=make_average(recipe, model),
         arithmetic=machine.arithmetic,
         evaluate=evaluate,
@@ -114,6 +93,41 @@ def build_trainer(
         ranks=ranks,
         execution=make_execution(recipe, machine.device, ranks),
         scale=make_scale(objective, machine),
+    )
+
+
+def _make_gradients(
+    recipe: Recipe,
+    model: MultiTaskModel,
+    objective: Objectives,
+    machine: Machine,
+    sets: Sets,
+    template: Template,
+    plans: Iterable[Plan],
+    ranks: Ranks,
+) -> GradientMethod:
+    """Make the gradient method for everything that is trained."""
+
+    def trunk(tasks: int) -> Trunk | None:
+        tokens = tokens_per_step(sets, template)
+        return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=ranks.size)
+
+    trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
+    return make_gradients(recipe, parameters=trained, plans=plans, find_trunk=trunk, ranks=ranks)
+
+
+def _make_feed(
+    recipe: Recipe, sets: Sets, template: Template, device: torch.device, *, separate: bool, ranks: Ranks | None
+) -> Feed:
+    return Feed(
+        sets,
+        seed=recipe.seed,
+        template=template,
+        device=device,
+        accumulation=recipe.training.accumulation,
+        separate=separate,
+        ranks=ranks,
+        buckets=make_buckets(sets, template, device, ranks),
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.build import trainer as build
+from palbert.build.sampling import choose_buckets
 from palbert.model import factors
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, read_config
@@ -196,7 +197,7 @@ def test_filled_batches_have_the_same_update(values: dict[str, Any], run: Any, m
     original = Feed
 
     def filled(sets: Any, *, template: Any, buckets: Any, **settings: Any) -> Any:
-        return original(sets, template=template, buckets=build.choose_buckets(sets, template), **settings)
+        return original(sets, template=template, buckets=choose_buckets(sets, template), **settings)
 
     monkeypatch.setattr(build, "Feed", filled)
     found, trainer = run(values, split=True)
@@ -314,7 +315,7 @@ def test_factors_are_kept_where_they_are_less_work(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, tokens: int, words: bool, others: bool
 ) -> None:
     monkeypatch.setattr(factors, "WORTH", {"cpu": 25})
-    monkeypatch.setattr(build, "_tokens_of_all", lambda *_: tokens)
+    monkeypatch.setattr(build, "tokens_per_step", lambda *_: tokens)
     _, trainer = run(values, split=True)
     embeddings = trainer.model.encoder.embeddings
     large = trainer.gradients.split.large
