@@ -7,7 +7,9 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -17,7 +19,7 @@ from palbert.batch import PackedBatch
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 
-SHAPE = {"hidden_size": 384, "intermediate_size": 1536}
+SHAPE: dict[str, Any] = {"hidden_size": 384, "intermediate_size": 1536}
 LAYERS, HEADS, VOCABULARY, BATCH, REPEATS = 6, 12, 30522, 32, 9
 
 
@@ -46,13 +48,19 @@ def padded(ids: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     return {"input_ids": matrix, "attention_mask": mask}
 
 
+def last_hidden_state(model: Any, ids: list[torch.Tensor]) -> torch.Tensor:
+    """Run a model of transformers on padded sequences."""
+    states: torch.Tensor = model(**padded(ids)).last_hidden_state
+    return states
+
+
 def trainer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], torch.Tensor]) -> Callable[..., None]:
     """Return a whole training step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
     def step(ids: list[torch.Tensor]) -> None:
         model.train()
-        forward(ids).square().mean().backward()
+        torch.autograd.backward(forward(ids).square().mean())
         optimizer.step()
         optimizer.zero_grad()
 
@@ -104,7 +112,7 @@ def main() -> None:
         model = transformers.BertModel(settings, add_pooling_layer=False)
         models[f"transformers {attention}"] = (
             model,
-            lambda ids, model=model: model(**padded(ids)).last_hidden_state,
+            partial(last_hidden_state, model),
         )
     times: dict[str, dict[str, float]] = {}
     for kind, make in (("train", trainer), ("inference", answerer)):

@@ -127,7 +127,8 @@ def main() -> None:
     }
     print(f"| {'':24} | rows | ms | rows/s | × palbert |\n|{'-' * 26}|---|---|---|---|")
     for name, make in ways.items():
-        facts["seconds"][name] = own = {}
+        own: dict[str, Any] = {}
+        facts["seconds"][name] = own
         try:
             answer = make()
             for count in arguments.rows:

@@ -55,7 +55,7 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
     """Open a figure of some inches that is written to a file."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
         picture = Figure(figsize=(width, height), layout="constrained", facecolor="white")
         yield picture
         buffer = io.StringIO()
@@ -97,7 +97,7 @@ def draw_step(results: Sequence[Result], path: Path) -> None:
 
 def first_size(result: Result, name: str) -> str:
     """Return the first batch size at which a rival has a time."""
-    return next(size for size, rivals in result["sizes"].items() if "run_seconds" in rivals.get(name, {}))
+    return next(str(size) for size, rivals in result["sizes"].items() if "run_seconds" in rivals.get(name, {}))
 
 
 def draw_growth(results: Sequence[Result], path: Path) -> None:

@@ -59,6 +59,7 @@ def sequences(batch_size: int, batches: int) -> list[tuple[list[torch.Tensor], t
     dataset = make_up(recipe.tasks["task"], draw_lengths(batch_size * batches), tokenizer)
     stream = Stream("task", rows=len(dataset), batch_size=batch_size, seed=recipe.seed)
     around = tokenizer.template
+    assert dataset.labels is not None
     found = []
     for number in range(batches):
         rows = stream.batch(number * stream.batch_size)

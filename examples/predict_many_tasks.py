@@ -31,5 +31,5 @@ for name, task in model.tasks.items():
         if prediction.probabilities is None:
             shown = f"{prediction.answer:.2f}"
         else:
-            shown = f"{prediction.answer} ({prediction.probabilities[prediction.answer]:.0%})"
+            shown = f"{prediction.answer} ({max(prediction.probabilities.values()):.0%})"
         print(f"  {shown:<28} {row if isinstance(row, str) else ' / '.join(row)}")

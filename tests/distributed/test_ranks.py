@@ -123,7 +123,7 @@ def test_two_processes_end_with_the_weights_of_one(results: Path, case: str) -> 
     alone = load_file(results / case / "0-of-1.safetensors")
     together = load_file(results / case / "0-of-2.safetensors")
     for name, weight in alone.items():
-        torch.testing.assert_close(together[name], weight, rtol=0, atol=2e-5, msg=lambda said, at=name: f"{at}: {said}")
+        torch.testing.assert_close(together[name], weight, rtol=0, atol=2e-5, msg=f"{name}: {{}}".format)
 
 
 @pytest.mark.parametrize("case", ALIKE)

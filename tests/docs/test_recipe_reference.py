@@ -157,7 +157,7 @@ def test_what_is_taken_from_the_surroundings_is_the_recipes() -> None:
     recipe = make_recipe({**values, **sections})
     assert [task.name for task in recipe.tasks.values()] == ["sst", "sts"]
     assert recipe.phases == (Phase(training=recipe.training, optimizer=recipe.optimizer),)
-    assert recipe.batch_size(recipe.tasks["sst"]) == 7
+    assert recipe.batch_size(recipe.sets["sst"]) == 7
 
 
 def test_what_known_sets_bring_along_beside_their_form_is_told() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from palbert import metrics
+from palbert.metrics import Values
 
 stats = pytest.importorskip("scipy.stats")
 reference = pytest.importorskip("sklearn.metrics")
+
+Case = tuple[Values, Values]
 
 ONES, ZEROS = np.ones(7, dtype=np.int64), np.zeros(7, dtype=np.int64)
 MIXED = np.array([0, 1, 1, 0, 1, 0, 0])
 
 
-def binary_cases():
+def binary_cases() -> Iterator[Case]:
     generator = np.random.default_rng(0)
     for rows in (1, 2, 10, 500):
         for share in (0.05, 0.5, 0.95):
@@ -23,7 +28,7 @@ def binary_cases():
     yield from ((ONES, ZEROS), (ZEROS, ONES), (ONES, ONES), (ZEROS, ZEROS), (MIXED, ZEROS), (ZEROS, MIXED))
 
 
-def class_cases():
+def class_cases() -> Iterator[Case]:
     generator = np.random.default_rng(1)
     for rows in (1, 3, 30, 1000):
         for classes in (2, 5, 12):
@@ -34,7 +39,7 @@ def class_cases():
     yield np.array([0, 4]), np.array([4, 0])
 
 
-def number_cases():
+def number_cases() -> Iterator[Case]:
     generator = np.random.default_rng(2)
     for rows in (2, 3, 20, 1000):
         gold = np.round(generator.uniform(0, 5, rows) * 5) / 5  # many ties
@@ -45,7 +50,7 @@ def number_cases():
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*binary_cases()])
-def test_binary_metrics_equal_those_of_scikit_learn(gold, predicted):
+def test_binary_metrics_equal_those_of_scikit_learn(gold: Values, predicted: Values) -> None:
     for name, other in (
         ("precision", reference.precision_score),
         ("recall", reference.recall_score),
@@ -56,7 +61,7 @@ def test_binary_metrics_equal_those_of_scikit_learn(gold, predicted):
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*class_cases(), *binary_cases()])
-def test_class_metrics_equal_those_of_scikit_learn(gold, predicted):
+def test_class_metrics_equal_those_of_scikit_learn(gold: Values, predicted: Values) -> None:
     assert metrics.accuracy(gold, predicted) == pytest.approx(reference.accuracy_score(gold, predicted))
     expected = reference.f1_score(gold, predicted, average="macro", zero_division=0.0)
     assert metrics.macro_f1(gold, predicted) == pytest.approx(expected, abs=1e-12)
@@ -66,7 +71,7 @@ def test_class_metrics_equal_those_of_scikit_learn(gold, predicted):
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*class_cases()])
-def test_per_class_scores_equal_those_of_scikit_learn(gold, predicted):
+def test_per_class_scores_equal_those_of_scikit_learn(gold: Values, predicted: Values) -> None:
     expected = reference.precision_recall_fscore_support(gold, predicted, labels=list(range(12)), zero_division=0.0)
     found = metrics.per_class(gold, predicted, classes=12)
     rows = [(scores.precision, scores.recall, scores.f1, scores.support) for scores in found]
@@ -74,7 +79,7 @@ def test_per_class_scores_equal_those_of_scikit_learn(gold, predicted):
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*number_cases()])
-def test_correlations_equal_those_of_scipy(gold, predicted):
+def test_correlations_equal_those_of_scipy(gold: Values, predicted: Values) -> None:
     if np.ptp(gold) and np.ptp(predicted):
         assert metrics.pearson(gold, predicted) == pytest.approx(stats.pearsonr(gold, predicted)[0], abs=1e-9)
         assert metrics.spearman(gold, predicted) == pytest.approx(stats.spearmanr(gold, predicted)[0], abs=1e-9)
@@ -83,7 +88,7 @@ def test_correlations_equal_those_of_scipy(gold, predicted):
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*number_cases()])
-def test_errors_of_numbers_equal_those_of_scikit_learn(gold, predicted):
+def test_errors_of_numbers_equal_those_of_scikit_learn(gold: Values, predicted: Values) -> None:
     squared = reference.mean_squared_error(gold, predicted)
     assert metrics.mean_squared_error(gold, predicted) == pytest.approx(squared)
     absolute = reference.mean_absolute_error(gold, predicted)

@@ -63,7 +63,7 @@ PARTS: dict[str, Mapping[str, Any]] = {
     "pretraining.schedule": SCHEDULES,
 }
 """What can be named where."""
-WRONG = {
+WRONG: dict[str, dict[str, list[Any]]] = {
     "adapters": {
         "pal.size": [0, -1, 1.5, True],
         "pal.heads": [0, 1.5],
@@ -126,7 +126,7 @@ WRONG = {
     "pretraining.schedule": {"stlr.warmup": [-1]},
 }
 REGISTRIES = (ADAPTERS, AVERAGES, BALANCES, GRADIENTS, HEADS, OBJECTIVES, POOLINGS, RELATIONS, SAMPLERS, SCHEDULES)
-SENSELESS = {
+SENSELESS: dict[str, dict[str, list[Any]]] = {
     place: {
         f"{name}.{option}": ["senseless"]
         for name, cls in table.items()

@@ -56,7 +56,7 @@ def test_predict_answers_the_lines_of_standard_input(
     task: str, typed: str, trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = typed.splitlines()
-    asked = lines if task == "sst" else [tuple(line.split("\t")) for line in lines]
+    asked: list[Any] = lines if task == "sst" else [tuple(line.split("\t")) for line in lines]
     answers = palbert.load(trained).predict(task, asked)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode()), "utf-8", newline="\n"))
     result = cli("predict", trained, "--task", task, "--text", "-", "--json")

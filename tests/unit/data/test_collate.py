@@ -34,7 +34,8 @@ def test_what_fills_a_batch_up_is_no_word() -> None:
     filling = Filling(24, slots=2, longest=8)
     batch = collate([Portion("a", "a", (FIRST,), ALL[:3], 8, filling=filling)], TEMPLATE)
     assert sequences(batch)[3:] == [[101] * 8, [101] * 6]
-    bare = Template(*(np.array([], np.int32) for _ in range(3)), (0,) * 5)
+    empty = np.array([], np.int32)
+    bare = Template(empty, empty, empty, (0,) * 5)
     assert bare.filler == 0
 
 

@@ -41,7 +41,7 @@ def same(one: Dataset, other: Dataset) -> bool:
         np.array_equal(a.values, b.values) and np.array_equal(a.offsets, b.offsets)
         for a, b in zip(one.tokens, other.tokens, strict=True)
     ]
-    labels = (one.labels is None and other.labels is None) or np.array_equal(one.labels, other.labels)
+    labels = np.array_equal(np.asarray(one.labels), np.asarray(other.labels))
     lists = [list(a) == list(b) for a, b in zip((one.ids, *one.texts), (other.ids, *other.texts), strict=True)]
     rest = (one.dropped, one.unmapped, one.files) == (other.dropped, other.unmapped, other.files)
     return all([*arrays, labels, *lists, rest])

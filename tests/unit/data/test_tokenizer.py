@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -14,7 +15,7 @@ from palbert.errors import EncoderError
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 4, "b": 5, "##b": 6}
 
 
-def words(post_processor: object | None = None) -> Tokenizer:
+def words(post_processor: Any = None) -> Tokenizer:
     tokenizer = Tokenizer(models.WordLevel(VOCABULARY, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     if post_processor is not None:

@@ -33,7 +33,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "number-joint": {**CATALOG["sts"], "pooling": "mean"},
     "number-siamese": {**CATALOG["sts"], **SIAMESE},
 }
-LABELS = {
+LABELS: dict[str, Any] = {
     "classes": np.arange(ROWS) % 5,
     "binary": np.arange(ROWS) % 2,
     "number": np.linspace(0, 5, ROWS, dtype=np.float32),

@@ -18,7 +18,7 @@ def move(model: torch.nn.Module, size: float) -> None:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += size * torch.randn(parameter.shape, generator=generator)
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=size)
 
 
 def test_is_0_before_the_weights_move_and_grows_with_them(scene: MakeScene) -> None:
@@ -51,7 +51,7 @@ def test_the_average_is_not_trained_and_has_no_dropout(scene: MakeScene) -> None
     batch = stage.batch()
     term = Proximal(stage.goals)
     term.prepare(stage.model)
-    assert not term.average.training and stage.model.training
+    assert term.average is not None and not term.average.training and stage.model.training
     values = term(stage.model, batch, stage.clean(batch))
     sum(values.values()).backward()
     assert stage.gradient().norm() > 0

@@ -213,5 +213,5 @@ def test_a_dropout_of_its_own_is_between_0_and_1(dropout: Any) -> None:
 def test_a_dropout_of_its_own_makes_up_for_an_encoder_without_any(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0}
     check_names(make_recipe({**tiny_recipe, "objectives": [{"name": "simcse", "dropout": 0.2}]}))
-    with pytest.raises(RecipeError, match="or give the term a dropout of its own"):
+    with pytest.raises(RecipeError, match="or give the objective a dropout of its own"):
         make_recipe({**tiny_recipe, "objectives": ["simcse"]})

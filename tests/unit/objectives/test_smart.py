@@ -17,7 +17,7 @@ from palbert.objectives.smart import SMART
 
 MakeScene = Callable[..., Any]
 Norm = Literal["inf", "l2"]
-LARGE = {"epsilon": 0.05, "sigma": 0.01, "eta": 0.045}
+LARGE: dict[str, Any] = {"epsilon": 0.05, "sigma": 0.01, "eta": 0.045}
 """A ball so large that distances are no rounding errors; some steps end outside of it."""
 
 
@@ -205,7 +205,8 @@ def test_works_with_a_frozen_encoder(scene: MakeScene) -> None:
     stage = scene()
     stage.model.encoder.requires_grad_(False)
     batch = stage.batch()
-    sum(FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.clean(batch)).values()).backward()
+    values = FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.clean(batch))
+    torch.stack(list(values.values())).sum().backward()
     assert stage.gradient().norm() > 0
     assert all(parameter.grad is None for parameter in stage.model.encoder.parameters())
 

@@ -28,7 +28,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "quora": {**CATALOG["quora"], "pair_input": "siamese", "head": "concat"},
     "sts": {**CATALOG["sts"], "pooling": "mean"},
 }
-LABELS = {
+LABELS: dict[str, Any] = {
     "sst": np.arange(ROWS) % 5,
     "quora": np.arange(ROWS) % 2,
     "sts": np.linspace(0, 5, ROWS, dtype=np.float32),

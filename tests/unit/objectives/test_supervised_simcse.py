@@ -53,9 +53,10 @@ def test_term_is_equation_5_of_the_vectors_of_the_one_pass(scene: MakeScene, kin
     term = SupervisedSimCSE({f"{kind}+nli": stage.goals[kind]}, weight=0.3, temperature=0.1, hard_negatives=hard)
     values = term(stage.model, batch, clean)
     assert set(values) == {f"{kind}+nli"}
-    sides = clean.vectors[f"{kind}+nli"].detach().double().chunk(3)
-    assert len(sides[0]) == batch.parts[f"{kind}+nli"].examples == 6
-    assert values[f"{kind}+nli"].item() == pytest.approx(0.3 * equation_5(*sides, 0.1, hard=hard), rel=1e-3)
+    anchors, *others = clean.vectors[f"{kind}+nli"].detach().double().chunk(3)
+    assert len(anchors) == batch.parts[f"{kind}+nli"].examples == 6
+    expected = 0.3 * equation_5(anchors, others[0], others[1], 0.1, hard=hard)
+    assert values[f"{kind}+nli"].item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_without_hard_negatives_it_is_info_nce_of_anchors_and_positives(scene: MakeScene) -> None:
@@ -125,7 +126,8 @@ def test_cosines_are_in_full_precision_under_autocast(scene: MakeScene) -> None:
     term = SupervisedSimCSE({"classes+nli": stage.goals["classes"]})
     with torch.autocast("cpu", dtype=torch.bfloat16):
         value = term(stage.model, batch, Pass({"classes+nli": vectors}, {}))["classes+nli"]
-    expected = equation_5(*vectors.double().chunk(3), 0.05, hard=True)
+    anchors, *others = vectors.double().chunk(3)
+    expected = equation_5(anchors, others[0], others[1], 0.05, hard=True)
     assert value.item() == pytest.approx(expected, rel=1e-4)
 
 

@@ -80,7 +80,7 @@ def test_a_tasks_batch_size_stands_above_the_recipes() -> None:
     recipe = make_recipe(
         {"data": "samples", "tasks": {"sst": {"batch_size": 4}, "sts": {}}, "training": {"batch_size": 9}}
     )
-    assert {name: recipe.batch_size(task) for name, task in recipe.tasks.items()} == {"sst": 4, "sts": 9}
+    assert {name: recipe.batch_size(spec) for name, spec in recipe.sets.items()} == {"sst": 4, "sts": 9}
 
 
 def test_tasks_stay_in_the_recipes_order() -> None:

@@ -52,7 +52,7 @@ def test_text_that_cannot_be_written_leaves_the_old(
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(*((os, "fsync") if function == "fsync" else (Path, "replace")), fail)
+    monkeypatch.setattr("os.fsync" if function == "fsync" else "pathlib.Path.replace", fail)
     with pytest.raises(RunFolderError, match="the disk is full"):
         write_text(tmp_path / "a.txt", "new")
     assert (tmp_path / "a.txt").read_text() == "old"

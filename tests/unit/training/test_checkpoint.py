@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import nn
 
 from palbert.data.tokenizer import TextTokenizer
@@ -113,7 +114,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_as_it_was(
     saved: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
 ) -> None:
     before = {file.name: file.read_bytes() for file in saved.iterdir()}
-    original = checkpoint.save_file
+    original = save_file
 
     def fill_up(tensors: Any, path: Path) -> None:
         if path.name == place:
@@ -174,7 +175,7 @@ def test_without_hard_links_a_copy_is_made(saved: Path, monkeypatch: pytest.Monk
     def refuse(source: Path, target: Path) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(checkpoint.os, "link", refuse)
+    monkeypatch.setattr("os.link", refuse)
     best = saved.with_name("best")
     link_checkpoint(saved, best)
     assert all((best / name).read_bytes() == (saved / name).read_bytes() for name in MODEL_FILES)

@@ -54,7 +54,8 @@ def rows_of(batches: list[PackedBatch]) -> dict[str, list[float]]:
 def test_the_largest_step_has_the_most_tokens_of_all_that_are_collated(start: Start, training: dict[str, Any]) -> None:
     siamese = {"pair_input": "siamese", "head": "concat"}
     trainer = start(tasks={"sst": {}, "quora": {}, "sts": siamese}, training=training).trainer
-    largest, draws = {}, dict(trainer.position.draws)
+    largest: dict[Any, Any] = {}
+    draws = dict(trainer.position.draws)
     for epoch in trainer.epochs:
         for sets in trainer.sampler.epoch(epoch):
             tokens = max(batch.tokens for batch in trainer.feed(sets, draws))

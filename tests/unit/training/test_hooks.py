@@ -121,7 +121,8 @@ def test_a_line_holds_the_mean_of_every_loss_since_the_last(start: Start) -> Non
 
 
 def test_writers_see_every_record(start: Start, tmp_path: Path) -> None:
-    run, seen = start(training={"steps_per_epoch": 2}), []
+    run = start(training={"steps_per_epoch": 2})
+    seen: list[Any] = []
     run.folder.path.mkdir()
     run.trainer.hooks = [MetricsLog(run.folder.metrics, every=1, writers=[seen.append])]
     assert run.trainer.fit()

@@ -68,7 +68,7 @@ def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: P
 def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(
     tiny_encoder: Path, nli: Path, tmp_path: Path, write_recipe: Write
 ) -> None:
-    mapped = {"path": str(nli), "text": ["premise", "hypothesis"], "label": "label"}
+    mapped: dict[str, Any] = {"path": str(nli), "text": ["premise", "hypothesis"], "label": "label"}
     mapped["labels"] = {"entailment": 1, "contradiction": 0, "neutral": "drop"}
     samples = Path(palbert.__file__).parent / "data" / "samples"
     tasks = {"quora": {"train": [str(samples / "quora-train.tsv"), mapped], "dev": str(samples / "quora-dev.tsv")}}

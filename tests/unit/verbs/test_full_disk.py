@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 import palbert
 
@@ -94,7 +95,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_old_ones(
 ) -> None:
     from palbert.training import checkpoint
 
-    run, save, calls = tmp_path / "run", checkpoint.save_file, []
+    run, save, calls = tmp_path / "run", save_file, []
     kept: dict[str, bytes] = {}
 
     def failing(tensors: dict[str, Any], path: Path) -> None:

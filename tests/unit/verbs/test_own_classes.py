@@ -185,7 +185,7 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
     assert asked.code == 0
     [prediction] = palbert.load(run).predict("sst", ["a quiet little triumph"])
     assert json.loads(asked.out)["prediction"] == prediction.answer
-    head = palbert.load(run).inference.model.heads["sst"]
+    head: Any = palbert.load(run).inference.model.heads["sst"]
     assert type(head).__name__ == "Gated" and len(head.gate) == 3
     pooling = palbert.load(run).inference.model.poolings["sts"]
     assert 1 < pooling.scale.mean() < 5 and (pooling.scale != 3).all()  # trained and saved

@@ -91,7 +91,7 @@ def test_odd_texts_are_answered(model: palbert.Predictor, text: str) -> None:
     for task in ("sts", "quora"):
         for pair in ((text, "A man plays a guitar."), ("A man plays a guitar.", text), (text, text)):
             [prediction] = model.predict(task, [pair])
-            shares = prediction.probabilities or {"number": prediction.answer}
+            shares = prediction.probabilities or {"number": float(prediction.answer)}
             assert all(math.isfinite(share) for share in shares.values())
 
 
