@@ -9,6 +9,7 @@ import pytest
 
 from palbert import metrics
 from palbert.metrics import Values
+from palbert.registry import METRICS
 
 stats = pytest.importorskip("scipy.stats")
 reference = pytest.importorskip("sklearn.metrics")
@@ -57,7 +58,7 @@ def test_binary_metrics_equal_those_of_scikit_learn(gold: Values, predicted: Val
         ("f1", reference.f1_score),
     ):
         expected = other(gold, predicted, labels=[0, 1], zero_division=0.0)
-        assert metrics.METRICS[name](gold, predicted) == pytest.approx(expected, abs=1e-12)
+        assert METRICS[name](gold, predicted) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [*class_cases(), *binary_cases()])

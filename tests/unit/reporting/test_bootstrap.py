@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from palbert.metrics import METRICS, Metric, Values
-from palbert.registry import TARGETS
+from palbert.metrics import Metric, Values
+from palbert.registry import METRICS, TARGETS
 from palbert.reporting.bootstrap import interval, paired
 
 

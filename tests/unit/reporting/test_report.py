@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from palbert.inference.results import TaskResult
-from palbert.metrics import METRICS, formula_text, overall
-from palbert.registry import TARGETS
+from palbert.metrics import formula_text, overall
+from palbert.registry import METRICS, TARGETS
 from palbert.reporting.bootstrap import interval
 from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import resample_scores, task_summary

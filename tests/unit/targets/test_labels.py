@@ -62,7 +62,7 @@ def test_a_number_without_a_range_may_be_any_finite_one() -> None:
     [("entailment", 1), ("contradiction", 0), ("neutral", None), ("2", 0), ("2.0", 0), (" neutral ", None)],
 )
 def test_a_mapping_says_the_label_or_drops_the_row(raw: str, label: int | None) -> None:
-    labels = {"entailment": 1, "contradiction": "no", "neutral": "drop", "2": 0}
+    labels: dict[str, int | str] = {"entailment": 1, "contradiction": "no", "neutral": "drop", "2": 0}
     assert LabelReader(Binary(classes=("no", "yes")), labels=labels)(raw) == label
 
 
