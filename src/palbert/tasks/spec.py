@@ -118,7 +118,8 @@ class Task(Value):
     def _check(self) -> Task:
         problems = self._problems()
         if problems:
-            raise PydanticCustomError("contradiction", "{problems}", {"problems": "; ".join(problems)})
+            text = "; ".join(problems)
+            raise PydanticCustomError("contradiction", "{text}", {"text": text, "problems": problems})
         return self
 
     def _problems(self) -> list[str]:

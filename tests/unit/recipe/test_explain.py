@@ -78,7 +78,7 @@ def test_all_invalid_settings_are_reported_together(refusal: Refusal) -> None:
             "sede": 1,
             "data": "samples",
             "training": {"epochs": "many", "sampler": "aneald"},
-            "tasks": {"sst": {"head": "cosine"}, "own": {"target": "number"}},
+            "tasks": {"sst": {"loss": "mse"}, "own": {"target": "number"}},
         }
     )
     places = {line.split(": ")[1] for line in found}

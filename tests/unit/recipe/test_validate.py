@@ -26,7 +26,7 @@ def test_problems_of_different_kinds_are_found_together(refusal: Refusal) -> Non
         {
             "sede": 1,
             "data": "/nowhere",
-            "tasks": {"sst": {"wieght": 2}, "sts": {"head": "cosine"}, "quora": {"max_length": 1}, "cfimdb": {}},
+            "tasks": {"sst": {"wieght": 2}, "sts": {"range": [5, 0]}, "quora": {"max_length": 1}, "cfimdb": {}},
             "encoder": {"name": "$NO_SUCH_VARIABLE", "mixout": 0.1, "frozen": True},
             "training": {"epochs": "many"},
             "phases": [{"tasks": ["sst", "stt"]}],
@@ -48,8 +48,19 @@ def test_problems_of_different_kinds_are_found_together(refusal: Refusal) -> Non
 
 
 def test_a_task_with_an_unknown_key_is_checked_as_a_whole_too(refusal: Refusal) -> None:
-    lines = refusal({"data": "samples", "tasks": {"sst": {"wieght": 2, "head": "cosine"}}})
+    lines = refusal({"data": "samples", "tasks": {"sst": {"wieght": 2, "loss": "mse"}}})
     assert places(lines) == ["tasks.sst.wieght", "tasks.sst"]
+
+
+def test_every_contradiction_of_every_task_has_its_own_line(refusal: Refusal) -> None:
+    sst = {"label_smoothing": 0.1, "loss": "mse", "weight": 1}
+    lines = refusal({"data": "samples", "tasks": {"sst": sst, "quora": {"text": ["a"], "metrics": []}}})
+    assert places(lines) == ["tasks.sst"] * 2 + ["tasks.quora"] * 2 and len(set(lines)) == 4
+
+
+def test_a_wrong_prior_does_not_hide_other_settings(refusal: Refusal) -> None:
+    lines = refusal({"data": "samples", "tasks": {"sst": {"prior": 3, "weight": -1}, "sts": {"prior": 0.3}}})
+    assert sorted(places(lines)) == ["tasks.sst.prior", "tasks.sst.weight", "tasks.sts.prior"]
 
 
 def test_an_invalid_task_is_not_an_unknown_one(refusal: Refusal) -> None:
