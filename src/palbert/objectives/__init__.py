@@ -52,16 +52,16 @@ class Goal:
 
 @dataclass(frozen=True)
 class Pass:
-    """What the model made of a batch, by task."""
+    """The vectors and outputs of a pass over a batch, by training set."""
 
     vectors: Mapping[str, Tensor]
     """Pooled vectors, (sequences, hidden)."""
     outputs: Mapping[str, Tensor]
     """Outputs of the heads, (examples, outputs)."""
     again: Pass | None = None
-    """What it made of the same texts with other dropout masks, for the tasks of terms that compare the two."""
+    """The same texts under other dropout masks, for the sets of terms that compare the two."""
     averaged: Collection[str] = ()
-    """Tasks whose labels both answer: their loss is the mean."""
+    """Sets whose loss is the mean over both."""
 
     @classmethod
     def of(
@@ -87,10 +87,10 @@ class Pass:
         second = cls(named(vectors, again), named(outputs, again))
         return cls(named(vectors, str), named(outputs, str), again=second, averaged=averaged)
 
-    def answers(self, task: str) -> list[Tensor]:
-        """Return the outputs that answer a task's labels: one, or one of each time."""
-        second = [self.again.outputs[task]] if self.again is not None and task in self.averaged else []
-        return [self.outputs[task], *second]
+    def answers(self, name: str) -> list[Tensor]:
+        """Return the outputs that a set's labels are compared with: of one pass, or of both."""
+        second = [self.again.outputs[name]] if self.again is not None and name in self.averaged else []
+        return [self.outputs[name], *second]
 
 
 class Term(nn.Module, ABC):
@@ -132,22 +132,22 @@ class Term(nn.Module, ABC):
         """
 
     def forward(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return the term of each task, times the share of the step's rows that this batch holds."""
-        if not any(task in self.goals for task in batch.parts):
+        """Return the term of each set, times the share of the step's rows that this batch holds."""
+        if not any(name in self.goals for name in batch.parts):
             return {}
         values = self.values(model, batch.only(self.goals), clean)
-        for task, value in values.items():
-            check_loss(f"{type(self).__name__}.values()", task, value, known=batch.parts)
-        return {task: value * batch.parts[task].share for task, value in values.items()}
+        for name, value in values.items():
+            check_loss(f"{type(self).__name__}.values()", name, value, known=batch.parts)
+        return {name: value * batch.parts[name].share for name, value in values.items()}
 
 
-def check_loss(whose: str, task: str, value: Tensor, *, known: Collection[str]) -> None:
-    """Refuse what is no loss: one number, of a set that is there."""
-    if task not in known:
-        raise RecipeError(f"{whose} has a value for '{task}', which is not in the batch: {', '.join(known)}.")
+def check_loss(whose: str, name: str, value: Tensor, *, known: Collection[str]) -> None:
+    """Raise RecipeError unless a loss is one number, for a set of the batch."""
+    if name not in known:
+        raise RecipeError(f"{whose} has a value for '{name}', which is not in the batch: {', '.join(known)}.")
     if not isinstance(value, Tensor) or value.ndim:
         found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-        raise RecipeError(f"{whose} gives {found} for '{task}'; expected one number, a mean over the rows.")
+        raise RecipeError(f"{whose} gives {found} for '{name}'; expected one number, a mean over the rows.")
 
 
 def check_trained(name: str, model: MultiTaskModel, goals: Mapping[str, Goal]) -> None:

@@ -53,6 +53,6 @@ class Objectives(Objective):
         clean = Pass.of(model, batch, twice=compared, averaged=averaged)
         losses = self.supervised.of(batch, {name: clean.answers(name) for name in clean.outputs})
         for term in terms:
-            for task, value in term(model, batch, clean).items():
-                losses[task] = losses[task] + value if task in losses else value
+            for name, value in term(model, batch, clean).items():
+                losses[name] = losses[name] + value if name in losses else value
         return losses

@@ -46,11 +46,11 @@ class Proximal(Term):
                 average.lerp_(weight, 1 - self.beta)
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return μ ℓ_s of each task."""
+        """Return μ ℓ_s of each set."""
         assert self.average is not None, "prepare comes before training"
         with torch.no_grad():
             outputs = self.average(batch)
         return {
-            task: self.weight * self.goals[task].target.divergence(clean.outputs[task], outputs[task])
-            for task in batch.parts
+            name: self.weight * self.goals[name].target.divergence(clean.outputs[name], outputs[name])
+            for name in batch.parts
         }

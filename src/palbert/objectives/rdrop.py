@@ -37,7 +37,7 @@ class RDrop(Term):
         config = model.encoder.config
         if self.weight == 0 or config.dropout or config.attention_dropout:
             return
-        still = sorted(task for task, goal in self.goals.items() if not goal.dropout)
+        still = sorted({goal.task for goal in self.goals.values() if not goal.dropout})
         if still:
             raise RecipeError(
                 "objectives: rdrop compares two passes with different dropout, and there is none for "
@@ -49,7 +49,7 @@ class RDrop(Term):
         """Return the distance between the passes."""
         assert clean.again is not None
         values = {}
-        for task in batch.parts:
-            target, first, second = self.goals[task].target, clean.outputs[task], clean.again.outputs[task]
-            values[task] = self.weight / target.divergence_directions * target.divergence(second, first)
+        for name in batch.parts:
+            target, first, second = self.goals[name].target, clean.outputs[name], clean.again.outputs[name]
+            values[name] = self.weight / target.divergence_directions * target.divergence(second, first)
         return values

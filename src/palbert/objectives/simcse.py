@@ -19,7 +19,7 @@ class SimCSE(Term):
     """InfoNCE over the cosines of the pooled vectors of two passes with different dropout, unsupervised.
 
     Both views are in the supervised pass, whose batch holds every text twice. Each text is to find itself among the
-    texts of its task in the batch. Of siamese pairs, first sentences are compared with first ones and second with
+    texts of its set in the batch. Of siamese pairs, first sentences are compared with first ones and second with
     second, so that the two of a pair, which may well mean the same, are never told apart. A joint
     pair is one text; with `projection`, its two encodings go through a linear layer before they are compared.
     The layer starts as the identity, is trained at the heads' rate, and serves training alone: it is kept in
@@ -73,19 +73,19 @@ class SimCSE(Term):
         self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in owners).to(device)
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return the weighted InfoNCE loss of each task."""
+        """Return the weighted InfoNCE loss of each set."""
         first, second = self.views(model, batch, clean)
         values = {}
         # The cosines are divided by a small temperature: bf16 would be too coarse.
         with torch.autocast(batch.ids.device.type, enabled=False):
-            for task, part in batch.parts.items():
-                views = first[task].float(), second[task].float()
-                if task in self.layer_of:
-                    layer = self.layers[self.layer_of[task]]
+            for name, part in batch.parts.items():
+                views = first[name].float(), second[name].float()
+                if name in self.layer_of:
+                    layer = self.layers[self.layer_of[name]]
                     views = layer(views[0]), layer(views[1])
                 sides = zip(views[0].chunk(part.width), views[1].chunk(part.width), strict=True)
                 losses = [info_nce(one, other, temperature=self.temperature) for one, other in sides]
-                values[task] = self.weight * torch.stack(losses).mean()
+                values[name] = self.weight * torch.stack(losses).mean()
         return values
 
     def views(

@@ -55,14 +55,14 @@ class SMART(Term):
         self.norm = norm
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return λ_s ℓ_s of each task."""
+        """Return λ_s ℓ_s of each set."""
         with passing(batch):
             words = model.encoder.word_embeddings(batch.ids)  # (tokens, embedding_size)
         moved = words + self.perturbation(model, batch, words.detach(), clean.outputs)
         outputs = model(batch, embeddings=moved)
         return {
-            task: self.weight * self.goals[task].target.divergence(outputs[task], clean.outputs[task])
-            for task in batch.parts
+            name: self.weight * self.goals[name].target.divergence(outputs[name], clean.outputs[name])
+            for name in batch.parts
         }
 
     def perturbation(
@@ -75,7 +75,7 @@ class SMART(Term):
             with held_fixed(model):  # nothing is computed for gradients of the weights
                 found = model(batch, embeddings=words + delta)
                 distances = [
-                    self.goals[task].target.divergence(found[task], outputs[task].detach()) for task in batch.parts
+                    self.goals[name].target.divergence(found[name], outputs[name].detach()) for name in batch.parts
                 ]
                 with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
                     [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)

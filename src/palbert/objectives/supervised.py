@@ -1,4 +1,4 @@
-"""Supervised: the loss of every task on its labels."""
+"""Supervised: the loss of every training set on its labels."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from palbert.objectives import Loss, check_loss
 
 
 class Supervised:
-    """The loss of every task on its labels."""
+    """The loss of every training set on its labels."""
 
     def __init__(self, losses: Mapping[str, Loss]) -> None:
         self.losses = dict(losses)
 
     def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return each task's mean loss, times the share of the step's rows that this batch holds."""
-        return self.of(batch, {task: [outputs] for task, outputs in model(batch).items()})
+        """Return each set's mean loss, times the share of the step's rows that this batch holds."""
+        return self.of(batch, {name: [outputs] for name, outputs in model(batch).items()})
 
     def of(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
         """Return the same, given the model's outputs: the mean where it answered more than once."""
         losses = {}
-        for task, each in answers.items():
-            part = batch.parts[task]
-            assert part.labels is not None, f"{task}: a training batch has labels"
-            found = [self.losses[task](outputs, part.labels) for outputs in each]
+        for name, each in answers.items():
+            part = batch.parts[name]
+            assert part.labels is not None, f"{name}: a training batch has labels"
+            found = [self.losses[name](outputs, part.labels) for outputs in each]
             for loss in found:
-                check_loss("The loss", task, loss, known=batch.parts)
-            losses[task] = mean(found) * part.share
+                check_loss("The loss", name, loss, known=batch.parts)
+            losses[name] = mean(found) * part.share
         return losses
 
 
