@@ -46,7 +46,7 @@ def _damage_reported(folder: Path) -> Iterator[None]:
     """Raise CheckpointError where palbert.json lacks an entry or has one of the wrong form."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
 
 

@@ -1,4 +1,4 @@
-"""Hooks: what a run leaves in metrics.jsonl, TensorBoard and its checkpoints."""
+"""Hooks that report: what a run leaves in metrics.jsonl and TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
-from palbert.batch import PackedBatch
 from palbert.errors import TrainingError
 from palbert.model.multitask import MultiTaskModel
-from palbert.training.checkpoint import read_description
 from palbert.training.hooks import MetricsLog, TensorBoard, read_records
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
@@ -33,56 +30,6 @@ def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]
         return Evaluation(epoch=epoch, step=step, overall=overall, tasks=tasks)
 
     trainer.evaluate = evaluate
-
-
-def test_best_checkpoints_are_those_of_the_best_epoch(start: Start) -> None:
-    run = start(training={"epochs": 4, "steps_per_epoch": 1})
-    story = [
-        scores(0.1, 0.1, 0.1),
-        scores(0.5, 0.9, -0.5),
-        scores(0.7, 0.2, -0.1),
-        scores(0.6, 0.3, 0.4),
-        scores(0.7, 0.1, 0.1),
-    ]
-    script(run.trainer, story)
-    assert run.fit()
-    epochs = {
-        folder.name: json.loads((folder / "palbert.json").read_text())["scores"]["epoch"]
-        for folder in run.folder.checkpoints.iterdir()
-    }
-    # Of equals, the earlier: the second 0.7 does not replace the first.
-    assert epochs == {"last": 4, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
-
-
-def test_a_best_that_was_not_linked_when_the_run_was_killed_is_linked_when_it_goes_on(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story = [scores(0.1, 0.1, 0.1), scores(0.5, 0.9, 0.5), scores(0.6, 0.2, 0.1)]
-    run = start(training={"epochs": 2, "steps_per_epoch": 1})
-    script(run.trainer, story)
-
-    def die(*_: Any) -> None:
-        raise SystemExit
-
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr("palbert.training.checkpoint_hooks.link_checkpoint", die)
-        run.fit()
-    run = start(training={"epochs": 2, "steps_per_epoch": 1}, resume=True)
-    script(run.trainer, story)
-    assert run.fit()
-    found = {folder.name: read_description(folder)["scores"]["epoch"] for folder in run.folder.checkpoints.iterdir()}
-    assert found == {"last": 2, "best": 2, "best-sst": 1, "best-sts": 1, "best-quora": 1}
-
-
-def test_the_best_error_is_the_lowest(start: Start) -> None:
-    run = start(
-        tasks={"sst": {}, "quora": {}, "sts": {"metrics": ["mse"]}}, training={"epochs": 3, "steps_per_epoch": 1}
-    )
-    errors = [9.0, 4.0, 2.0, 3.0]
-    story = [(0.5, {"sst": {"accuracy": 0.5}, "quora": {"accuracy": 0.5}, "sts": {"mse": error}}) for error in errors]
-    script(run.trainer, story)
-    assert run.fit()
-    assert json.loads((run.folder.checkpoints / "best-sts" / "palbert.json").read_text())["scores"]["epoch"] == 2
 
 
 @pytest.mark.parametrize(
@@ -160,22 +107,6 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
         "overall": [(4, 0.75)],
         "sst/accuracy": [(4, 0.5)],
     }
-
-
-def test_weights_that_are_no_numbers_are_not_saved(start: Start) -> None:
-    run = start(training={"steps_per_epoch": 3, "log_every": 1000, "save_every": 1})
-    step = run.trainer.step
-
-    def spoil(batches: list[PackedBatch]) -> dict[str, Tensor]:
-        losses = step(batches)
-        if run.trainer.position.step == 1:
-            run.trainer.parameters[0].data.fill_(float("nan"))
-        return losses
-
-    run.trainer.step = spoil
-    with pytest.raises(TrainingError, match=r"no longer numbers at step 2"):
-        run.fit()
-    assert read_description(run.folder.checkpoint("last"))["step"] == 1
 
 
 def test_lines_of_a_run_that_diverged_are_strict_json(start: Start) -> None:

@@ -1,0 +1,65 @@
+"""Opening a checkpoint: the model that was saved, from the checkpoint's own files, read once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from palbert.build import Machine, open_checkpoint
+from palbert.build.checkpoint import read_tasks
+from palbert.errors import CheckpointError
+
+MACHINE = Machine(torch.device("cpu"), "fp32")
+
+
+@pytest.fixture
+def checkpoint(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "checkpoints" / "best", tmp_path / "copied"))
+
+
+def change(folder: Path, **values: Any) -> None:
+    path = folder / "palbert.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
+
+
+def test_an_opened_checkpoint_has_the_saved_weights_in_evaluation_mode(checkpoint: Path) -> None:
+    opened = open_checkpoint(checkpoint, MACHINE)
+    saved, loaded = load_file(checkpoint / "model.safetensors"), opened.model.state_dict()
+    assert saved.keys() == loaded.keys()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in saved.items())
+    assert not opened.model.training
+    assert list(opened.tasks) == ["sst", "quora", "sts"] and opened.tasks == read_tasks(checkpoint)
+
+
+def test_opening_reads_palbert_json_once(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reads = Path.read_text, []
+
+    def counted(self: Path, *arguments: Any, **options: Any) -> str:
+        reads.append(self.name)
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    open_checkpoint(checkpoint, MACHINE)
+    assert reads.count("palbert.json") == 1
+
+
+@pytest.mark.parametrize(
+    "values", [{"tasks": None}, {"tasks": {"sst": {"kind": "triple"}}}, {"encoder": {"layers": 2}}, {"adapters": 3}]
+)
+def test_a_damaged_description_is_reported_with_its_file(checkpoint: Path, values: dict[str, Any]) -> None:
+    change(checkpoint, **values)
+    with pytest.raises(CheckpointError, match=r"palbert\.json: damaged"):
+        open_checkpoint(checkpoint, MACHINE)
+
+
+def test_tasks_are_read_without_the_weights(checkpoint: Path) -> None:
+    (checkpoint / "model.safetensors").unlink()
+    assert list(read_tasks(checkpoint)) == ["sst", "quora", "sts"]
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        open_checkpoint(checkpoint, MACHINE)

@@ -1,0 +1,68 @@
+"""Provenance: what a run is made from, what is warned of, and what may not be resumed or replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert import __version__
+from palbert.errors import RecipeError, RunFolderError
+from palbert.recipe.load import dump_recipe, make_recipe
+from palbert.recipe.sections import Provenance
+from palbert.runtime.run_folder import RunFolder
+from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
+
+
+def test_provenance_holds_versions_and_hashes(tiny_encoder: Path) -> None:
+    found = provenance_of(tiny_encoder, {"a.tsv": "1"}, {"runs/t": "2"})
+    assert found.versions["palbert"] == __version__ and {"torch", "numpy", "python"} <= found.versions.keys()
+    assert found.data_sha256 == {"a.tsv": "1"} and found.teachers_sha256 == {"runs/t": "2"}
+    assert len(found.encoder_sha256 or "") == 64
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"encoder_sha256": "x"}, ["encoder"]),
+        ({"data_sha256": {"a.tsv": "x"}}, ["a.tsv has changed"]),
+        ({"teachers_sha256": {"t": "x"}}, ["teacher t"]),
+        ({"data_sha256": {"b.tsv": "x"}}, []),
+        ({}, []),
+    ],
+)
+def test_other_content_of_the_same_files_is_warned_of(
+    changed: dict[str, Any], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    former = Provenance(encoder_sha256="e", data_sha256={"a.tsv": "1"}, teachers_sha256={"t": "2"})
+    compare_provenance(former, former.model_copy(update=changed))
+    assert len(caplog.messages) == len(said)
+    assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
+
+
+def test_a_recipe_that_was_never_run_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    compare_provenance(None, Provenance(encoder_sha256="e"))
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("place", [".", "inside", "inside/deeper"])
+def test_a_folder_that_holds_its_own_encoder_is_refused(tmp_path: Path, place: str) -> None:
+    with pytest.raises(RunFolderError, match="holds the encoder that is to be trained"):
+        refuse_own_encoder(RunFolder(tmp_path), tmp_path / place)
+
+
+def test_an_encoder_elsewhere_is_allowed(tmp_path: Path) -> None:
+    refuse_own_encoder(RunFolder(tmp_path / "run"), tmp_path / "encoder")
+    refuse_own_encoder(RunFolder(tmp_path / "encoder" / "run"), tmp_path / "encoder")
+
+
+def test_settings_that_change_the_result_may_not_change_and_others_may(
+    tiny_recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(dump_recipe(make_recipe(tiny_recipe)), "utf-8")
+    refuse_another_recipe(path, make_recipe({**tiny_recipe, "run": {"device": "auto", "tensorboard": True}}))
+    changed = {**tiny_recipe, "seed": 2, "optimizer": {"learning_rate": 2e-3}}
+    with pytest.raises(RecipeError, match=r"began with: optimizer\.learning_rate, seed\."):
+        refuse_another_recipe(path, make_recipe(changed))
