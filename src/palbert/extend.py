@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from palbert.batch import PackedBatch, Part
 from palbert.gradients import GradientMethod, Weighting
+from palbert.metrics import Metric, metric
 from palbert.model.adapters import Adapter
 from palbert.model.families import Family
 from palbert.model.heads import Head
@@ -21,7 +22,7 @@ from palbert.reporting.panels import Panels
 from palbert.runtime.distributed import Ranks
 from palbert.targets import Decoded, Target
 from palbert.training.averaging import Average
-from palbert.training.samplers import Plan, Sampler, Settings
+from palbert.training.samplers import Deterministic, Plan, Sampler, Settings
 from palbert.training.schedule import Schedule
 
 __all__ = [
@@ -29,10 +30,12 @@ __all__ = [
     "Average",
     "Balance",
     "Decoded",
+    "Deterministic",
     "Family",
     "Goal",
     "GradientMethod",
     "Head",
+    "Metric",
     "MultiTaskModel",
     "PackedBatch",
     "Panels",
@@ -51,4 +54,5 @@ __all__ = [
     "check_count",
     "check_number",
     "check_switch",
+    "metric",
 ]

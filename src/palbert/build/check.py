@@ -21,7 +21,7 @@ from palbert.errors import PalbertError, RecipeError
 from palbert.metrics import find_metric, formula_text
 from palbert.objectives import Term
 from palbert.recipe.schema import Recipe
-from palbert.registry import ADAPTERS, RELATIONS, SCHEDULES
+from palbert.registry import ADAPTERS, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.targets import Target
 from palbert.tasks.spec import Task
@@ -119,7 +119,8 @@ def _warn_of_clip(recipe: Recipe) -> None:
     training = recipe.training
     weighed = [f"tasks.{name}.weight" for name, task in recipe.tasks.items() if task.weight not in (0, 1)]
     weighed += ["training.balance"] if training.balance.name != "fixed" else []
-    alone = training.sampler.name != "mixed" and ":" not in training.sampler.name and len(recipe.tasks) > 1
+    name = training.sampler.name
+    alone = name != "mixed" and name in SAMPLERS.paths and len(recipe.tasks) > 1
     if weighed and alone and math.isfinite(training.clip):
         log.warning(
             "%s: where a step has one task, training.clip = %g takes this out again of every gradient that is longer; "

@@ -19,6 +19,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import PalbertError, RecipeError, RunFolderError
 from palbert.recipe.schema import Recipe
+from palbert.registry import OBJECTIVES
 from palbert.runtime.files import cache_entry, sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
@@ -33,7 +34,7 @@ def check_teachers(recipe: Recipe) -> None:
     """Refuse teachers that do not answer their task, before anything is loaded; warn if no objective uses them."""
     listening = {objective.name for stage in recipe.stages for objective in stage.objectives}
     taught = [task.name for task in recipe.tasks.values() if task.teachers]
-    if taught and not any(name == "distillation" or ":" in name for name in listening):
+    if taught and not any(name == "distillation" or name not in OBJECTIVES.paths for name in listening):
         log.warning("The teachers of %s have no effect: 'distillation' is not in objectives.", ", ".join(taught))
     for task in recipe.tasks.values():
         for number, run in enumerate(task.teachers):

@@ -1,4 +1,4 @@
-"""Balancing: fixed changes nothing, the others scale as their formulas say, in whole steps and in pieces."""
+"""Balances in training: whole steps and steps in pieces, logged, resumed, and with every gradient method."""
 
 from __future__ import annotations
 
@@ -7,37 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
 from palbert.build import check_names
 from palbert.errors import RecipeError
-from palbert.objectives import Goal
-from palbert.objectives.balance import Fixed, Normalised, Uncertainty
 from palbert.recipe.load import make_recipe
-from palbert.registry import BALANCES, GRADIENTS, LOSSES
+from palbert.registry import BALANCES, GRADIENTS
 from palbert.runtime.run_folder import RunFolder
-from palbert.targets.binary import Binary
-from palbert.targets.classes import Classes
-from palbert.targets.number import Number
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
-
-GOALS = {
-    "keys": Goal(Classes(), LOSSES["cross-entropy"], task="sst"),  # names that torch has other uses for
-    "type": Goal(Binary(), LOSSES["binary-cross-entropy"], task="sst"),
-    "2nd-task": Goal(Number(), LOSSES["mse"], task="sst"),
-}
-WHOLE = dict.fromkeys(GOALS, 1.0)
-
-
-def losses_of(*values: float) -> dict[str, Tensor]:
-    return {name: torch.tensor(value) for name, value in zip(GOALS, values, strict=False)}
 
 
 @pytest.fixture
@@ -82,72 +64,6 @@ def unlike(trainer: Trainer) -> None:
     """Give the parameters of a balance values that differ from where they start."""
     for number, parameter in enumerate(trainer.objective.balance.parameters()):
         parameter.data.fill_(0.3 * number - 0.4)
-
-
-def test_fixed_gives_the_very_losses_and_has_nothing_to_train_or_keep() -> None:
-    balance, losses = Fixed(GOALS), losses_of(2.0, 0.5, 9.0)
-    found = balance(losses, WHOLE)
-    balance.after_step(losses)
-    assert all(found[name] is losses[name] for name in GOALS)
-    assert (list(balance.parameters()), balance.state_dict(), balance.weights()) == ([], {}, {})
-
-
-def test_uncertainty_starts_with_the_losses_as_they_are_and_half_of_numbers() -> None:
-    found = Uncertainty(GOALS)(losses_of(2.0, 0.5, 9.0), WHOLE)
-    assert {name: loss.item() for name, loss in found.items()} == {"keys": 2.0, "type": 0.5, "2nd-task": 4.5}
-
-
-def test_uncertainty_of_numbers_is_the_likelihood_of_a_normal_distribution() -> None:
-    balance = Uncertainty(GOALS)
-    outputs, labels = torch.randn(8, 1), torch.randn(8)
-    for log_variance in (-1.5, 0.0, 2.0):
-        balance.log_variances[2].data.fill_(log_variance)
-        loss = LOSSES["mse"](outputs, labels)
-        expected = F.gaussian_nll_loss(outputs.squeeze(1), labels, torch.full((8,), log_variance).exp())
-        torch.testing.assert_close(balance({"2nd-task": loss}, WHOLE)["2nd-task"], expected)
-
-
-def test_uncertainty_rests_where_the_weighted_loss_is_a_half() -> None:
-    balance, losses = Uncertainty(GOALS), losses_of(2.0, 0.5, 9.0)
-    for parameter, rest in zip(balance.log_variances, (2 * 2.0, 2 * 0.5, 9.0), strict=True):
-        parameter.data.fill_(float(np.log(rest)))
-    torch.stack(list(balance(losses, WHOLE).values())).sum().backward()  # type: ignore[no-untyped-call]
-    for parameter in balance.log_variances:
-        torch.testing.assert_close(parameter.grad, torch.tensor(0.0), atol=1e-6, rtol=0)
-    for name, weight in balance.weights().items():
-        assert float(weight * losses[name]) == pytest.approx(0.5)
-
-
-def test_normalised_divides_by_the_weighted_mean_of_the_losses_before() -> None:
-    balance, seen = Normalised(GOALS, beta=0.8), [3.0, 5.0, 4.0, 0.5, 7.0]
-    for step, loss in enumerate(seen):
-        expected = np.average(seen[:step], weights=0.8 ** np.arange(step)[::-1]) if step else 1.0
-        given = {"keys": torch.tensor(loss)}
-        assert float(balance(given, WHOLE)["keys"]) == pytest.approx(loss / expected, rel=1e-5)
-        balance.after_step(given)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
-def test_normalised_losses_are_1_whatever_their_scale(scale: float) -> None:
-    balance, losses = Normalised(GOALS), losses_of(2.0 * scale, 0.5 * scale, 9.0 * scale)
-    balance.after_step(losses)
-    for loss in balance(losses, WHOLE).values():
-        assert float(loss) == pytest.approx(1.0, rel=1e-5)
-
-
-def test_normalised_takes_no_gradient_through_its_mean() -> None:
-    balance, weight = Normalised(GOALS), torch.tensor(2.0, requires_grad=True)
-    balance.after_step({"keys": torch.tensor(4.0)})
-    balance({"keys": weight**2}, WHOLE)["keys"].backward()
-    assert float(weight.grad) == pytest.approx(2 * 2.0 / 4.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("loss", [0.0, 1e-40, -1.0, float("nan")])
-def test_normalised_leaves_a_loss_alone_whose_mean_cannot_divide(loss: float) -> None:
-    balance, losses = Normalised(GOALS), losses_of(loss, 0.5)
-    balance.after_step(losses)
-    torch.testing.assert_close(balance(losses, WHOLE)["keys"], losses["keys"], equal_nan=True)
-    assert float(balance(losses, WHOLE)["type"]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", BALANCES)
@@ -277,7 +193,7 @@ def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
         ("collections:Counter", "training.balance: 'collections:Counter' is not a balance."),
     ],
 )
-def test_a_balance_that_cannot_be_used_is_told(values: dict[str, Any], balance: Any, says: str) -> None:
+def test_a_balance_that_cannot_be_used_is_reported(values: dict[str, Any], balance: Any, says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         check_names(make_recipe({**values, "training": {**values["training"], "balance": balance}}))
     assert says in str(caught.value)
