@@ -24,13 +24,13 @@ LAYERS, HEADS, VOCABULARY, BATCH, REPEATS = 6, 12, 30522, 32, 9
 
 
 def lengths(generator: torch.Generator) -> torch.Tensor:
-    """Draw sentence lengths as they are in real pairs: lognormal(3.25, 0.45), cut at 128."""
+    """Draw sentence lengths as in real pairs: lognormal(3.25, 0.45), at most 128."""
     drawn = torch.exp(3.25 + 0.45 * torch.randn(BATCH, generator=generator))
     return drawn.clamp(3, 128).long()
 
 
 def packed(ids: list[torch.Tensor]) -> PackedBatch:
-    """Lay sequences end to end."""
+    """Concatenate sequences."""
     sizes = torch.tensor([len(each) for each in ids])
     return PackedBatch(
         ids=torch.cat(ids),
@@ -42,7 +42,7 @@ def packed(ids: list[torch.Tensor]) -> PackedBatch:
 
 
 def padded(ids: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Pad sequences to the longest."""
+    """Pad sequences to the longest one."""
     matrix = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(each) for each in ids], batch_first=True)
     return {"input_ids": matrix, "attention_mask": mask}
@@ -55,7 +55,7 @@ def last_hidden_state(model: Any, ids: list[torch.Tensor]) -> torch.Tensor:
 
 
 def trainer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], torch.Tensor]) -> Callable[..., None]:
-    """Return a whole training step."""
+    """Return a function that does a whole training step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
     def step(ids: list[torch.Tensor]) -> None:
@@ -68,7 +68,7 @@ def trainer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], torc
 
 
 def answerer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], torch.Tensor]) -> Callable[..., None]:
-    """Return one inference."""
+    """Return a function that does one inference."""
 
     def answer(ids: list[torch.Tensor]) -> None:
         model.eval()
@@ -79,9 +79,9 @@ def answerer(model: torch.nn.Module, forward: Callable[[list[torch.Tensor]], tor
 
 
 def main() -> None:
-    """Measure all in turns, so that a busy moment hits everyone alike."""
+    """Measure all in turn, so that a busy machine affects all alike."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
     out = parser.parse_args().out
     generator = torch.Generator().manual_seed(0)
     batches = [
@@ -122,7 +122,7 @@ def main() -> None:
             for name, run in runs.items():
                 start = time.perf_counter()
                 run(ids)
-                if number >= 2:  # the first ones warm up
+                if number >= 2:  # the first round is a warm-up
                     measured[name].append(time.perf_counter() - start)
         times[kind] = {name: statistics.median(values) for name, values in measured.items()}
     print(f"{'':20}{'train step':>12}{'ratio':>8}{'inference':>12}{'ratio':>8}")

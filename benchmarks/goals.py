@@ -1,4 +1,4 @@
-"""The goals for speed and memory, and what the results say to each."""
+"""The goals for speed and memory, and whether the results meet them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EAGER = ("transformers fp32", "transformers bf16")
 
 
 class Outcome(NamedTuple):
-    """A goal, and one result that speaks to it."""
+    """A goal and one result that bears on it."""
 
     what: str
     wanted: str
@@ -21,16 +21,16 @@ class Outcome(NamedTuple):
     verdict: str = NOT_MEASURED
     """`met`, `missed` or not measured."""
     why: str = ""
-    """Why the goal was missed, as far as known."""
+    """Why the goal was missed, as far as is known."""
 
 
 def is_cuda(result: Result) -> bool:
-    """Whether a result was taken on a GPU."""
+    """Whether a result was measured on a GPU."""
     return bool(result.get("cuda", "NVIDIA" in result["device"]))
 
 
 def place_of(result: Result) -> str:
-    """Say where a result was taken."""
+    """Return the machine that a result was measured on."""
     if is_cuda(result):
         return str(result["device"]).removeprefix("NVIDIA ")
     count = result.get("cores") or result["threads"]
@@ -38,33 +38,33 @@ def place_of(result: Result) -> str:
 
 
 def setting_of(result: Result) -> str:
-    """Say on what the methods were measured."""
+    """Return the setting that the methods were measured in."""
     length = f" × {result['length']} tokens" if result.get("length") else ""
-    return f"{place_of(result)}, {result['encoder']}, {result['batch_size']} rows a task{length}"
+    return f"{place_of(result)}, {result['encoder']}, {result['batch_size']} rows per task{length}"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A limit on a value that results hold."""
+    """A limit on a value of results."""
 
     what: str
     benchmark: str
     limit: float
     unit: str
-    """Written behind the number."""
+    """Written after the number."""
     value: Callable[[Result], float | None]
-    """Takes the value from a result; None where it has none."""
+    """Gets the value from a result; None if it has none."""
     least: bool = False
-    """Whether the value is to be at least the limit, and not at most."""
+    """Whether the limit is a lower bound instead of an upper one."""
     digits: int = 1
     only: dict[str, Any] = field(default_factory=dict)
-    """What a result must have been taken on, such as a shape."""
+    """What a result must have been measured with, such as a shape."""
     where: Callable[[Result], str] = place_of
     why: str = ""
-    """Why it is missed where it is, as far as known."""
+    """Why the goal is missed, as far as is known."""
 
     def outcomes(self, results: Sequence[Result]) -> list[Outcome]:
-        """Hold every fitting result against the goal; say so where there is none."""
+        """Judge every matching result; return a verdict of `not measured` if there is none."""
         wanted = f"{'≥' if self.least else '≤'} {self.limit:g}{self.unit}"
         return list(self._judged(wanted, results)) or [Outcome(self.what, wanted)]
 
@@ -80,12 +80,12 @@ class Goal:
 
 
 def rival_at(size: int, name: str, key: str) -> Callable[[Result], float | None]:
-    """Return what takes one rival's number at a batch size."""
+    """Return a function that gets the number of one rival at a batch size."""
     return lambda result: result["sizes"].get(str(size), {}).get(name, {}).get(key)
 
 
 def ours_at(size: int, key: str, factor: float = 1.0) -> Callable[[Result], float | None]:
-    """Return what takes palbert's own number at a batch size, from its default way to capture steps."""
+    """Return a function that gets palbert's own number at a batch size, with the default capture of steps."""
 
     def value(result: Result) -> float | None:
         found = rival_at(size, "palbert, capture auto", key)(result)
@@ -95,13 +95,13 @@ def ours_at(size: int, key: str, factor: float = 1.0) -> Callable[[Result], floa
 
 
 def best_eager(result: Result) -> float | None:
-    """Return how many times palbert's step the quickest eager mode takes; None unless all were measured."""
+    """Return the time of the fastest eager mode as a multiple of palbert's; None unless all were measured."""
     ratios = [rival_at(16, name, "ratio")(result) for name in EAGER]
     return None if None in ratios else min(ratio for ratio in ratios if ratio is not None)
 
 
 def on_cpu(kind: str, rivals: str) -> Callable[[Result], float | None]:
-    """Return what takes how many times palbert's time the quickest of some rivals takes."""
+    """Return a function that gets the time of the fastest of some rivals, as a multiple of palbert's."""
 
     def value(result: Result) -> float | None:
         times = result["seconds"][kind]
@@ -112,7 +112,7 @@ def on_cpu(kind: str, rivals: str) -> Callable[[Result], float | None]:
 
 
 def over(rival: str, ours: str) -> Callable[[Result], float | None]:
-    """Return what takes how many times palbert's time, in a number format, a rival takes from texts to vectors."""
+    """Return a function that gets a rival's time from texts to vectors, as a multiple of palbert's in one format."""
 
     def value(result: Result) -> float | None:
         times = result["time_over_palbert_fp32"]
@@ -123,12 +123,12 @@ def over(rival: str, ours: str) -> Callable[[Result], float | None]:
 
 
 def ratio_of(method: str, key: str) -> Callable[[Result], float | None]:
-    """Return what takes a method's multiple of the plain step."""
+    """Return a function that gets the cost of a method as a multiple of the plain step."""
     return lambda result: result["ratios"].get(method, {}).get(key)
 
 
 def gigabytes_of(method: str) -> Callable[[Result], float | None]:
-    """Return what takes the memory that torch took for a method's step."""
+    """Return a function that gets the memory that torch reserved for a step of a method."""
 
     def value(result: Result) -> float | None:
         found = result.get("absolute", {}).get(method, {}).get("reserved_bytes")
@@ -138,7 +138,7 @@ def gigabytes_of(method: str) -> Callable[[Result], float | None]:
 
 
 def seconds_of(name: str) -> Callable[[Result], float | None]:
-    """Return what takes the time of one thing."""
+    """Return a function that gets one measured time."""
     return lambda result: result["seconds"].get(name)
 
 
@@ -147,15 +147,15 @@ STEP, RUN = "training step, 16 rows, BERT-base shape", "training throughput, 256
 CPU = "MiniLM-L6 shape, 32 rows"
 READING = "reading and tokenizing 404,000 pairs"
 WHY = {
-    "PAL": "seven small kernels a layer and direction, half as many as the layer itself has; on a stream of their own "
-    "they hide behind the layer's where these are long enough, which with 16 short rows a task they are not",
+    "PAL": "seven small kernels per layer and direction, half as many as the layer itself has; on their own stream "
+    "they hide behind the layer's where these are long enough, which with 16 short rows per task they are not",
     "SMART": "it takes 8 units of arithmetic where the plain step takes 3 (a forward pass is one, a backward pass "
     "two): two forward passes more, one backward pass to the words alone and one to all weights. Only the "
     "optimizer's share of a step makes it less than 2.67 ×",
     "PCGrad": "one forward and one backward pass serve all tasks, but each weight has a gradient for each of them: "
     "three times the products for weights, each a third as long, and 1.2 GiB to write, compare and add up, "
-    "whatever the rows. Both weigh less the larger a step is. At 16 rows a task the table of words is compared by the "
-    "factors of its gradients, which takes 0.26 GiB off; for the layers' matrices too that would leave 1.17 × the "
+    "whatever the rows. Both weigh less the larger a step is. At 16 rows per task the table of words is compared by "
+    "the factors of its gradients, which takes 0.26 GiB off; for the layers' matrices too that would leave 1.17 × the "
     "memory and take 1.48 × the time",
 }
 STEP_WHY = (
@@ -276,5 +276,5 @@ GOALS = (
 
 
 def judge(results: Sequence[Result]) -> list[Outcome]:
-    """Hold all results against all goals."""
+    """Judge all goals by all results."""
     return [outcome for goal in GOALS for outcome in goal.outcomes(results)]

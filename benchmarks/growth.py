@@ -1,6 +1,6 @@
 """How the time and memory of a palbert step grow with rows, tokens, tasks and the size of the encoder.
 
-Random weights and made-up rows. Where lengths are not what grows, they are mixed as in real pairs; one
+Random weights and synthetic rows. Unless length is what grows, lengths are mixed as in real pairs. One
 thing grows at a time, from the same starting point.
 """
 
@@ -26,7 +26,7 @@ AXES = ("rows", "length", "tasks in a step", "tasks in turn", "encoder")
 
 
 def points(arguments: argparse.Namespace) -> Iterator[tuple[str, int | str, dict[str, Any]]]:
-    """Name every point: what grows, how far, and what differs from the starting point."""
+    """Return every point: what grows, to which value, and which settings differ from the starting point."""
     ranges: dict[str, tuple[str, Any]] = {
         "rows": ("rows", arguments.rows),
         "length": ("length", arguments.lengths),
@@ -42,7 +42,7 @@ def points(arguments: argparse.Namespace) -> Iterator[tuple[str, int | str, dict
 
 
 class Bench:
-    """Steps of palbert, each time from scratch."""
+    """Steps of palbert, with a new trainer each time."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -58,13 +58,13 @@ class Bench:
         shape: str | None = None,
         sampler: str = "mixed",
     ) -> dict[str, Any]:
-        """Return time, tokens and memory of a step; what is not given is as at the starting point."""
+        """Return time, tokens and memory of a step; settings that are not given are those of the starting point."""
         chosen = self.arguments
         values = plain_recipe(
             device=str(self.device), batch_size=rows or chosen.batch_size, capture=chosen.palbert, sampler=sampler
         )
         values["tasks"] = {f"task{number}": {**CLASSES, "max_length": length or 128} for number in range(tasks)}
-        # Every task has its turn, and at least as many batches as asked for are gone through.
+        # Every task has its turn, with at least as many batches as requested.
         batches = max(chosen.batches, tasks) if sampler == "round-robin" else chosen.batches
         times = Times()
         with self.watch.memory() as memory:
@@ -77,7 +77,7 @@ class Bench:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    """Read the command line; on the CPU, ranges are small unless given."""
+    """Parse the command line; on the CPU, ranges are small by default."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--shape", choices=SHAPES, help="the encoder at the starting point; base on CUDA")
@@ -90,7 +90,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, help="different batches of each task; 6 on CUDA")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--palbert", choices=("auto", "off"), default="auto", help="how palbert captures steps")
-    parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file, as results come in")
     arguments = parser.parse_args(given)
     cuda = choose_device(arguments.device).type == "cuda"
     defaults: dict[str, tuple[Any, Any]] = {
@@ -109,7 +109,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> None:
-    """Measure, and print a table and one JSON line."""
+    """Measure; print a table and one JSON line."""
     arguments = parse(given)
     bench = Bench(arguments)
     facts: dict[str, Any] = {
@@ -127,7 +127,7 @@ def main(given: list[str] | None = None) -> None:
             memory = f"{found['reserved_bytes'] / 2**30:.2f} GiB" if "bytes" in found else "–"
             times = f"{found['seconds'] * 1e3:8.2f} | {found['run_seconds'] * 1e3:8.2f}"
             print(f"| {axis:15} | {value:>6} | {times} | {found['tokens']:9,.0f} | {memory} |", flush=True)
-        except Exception as error:  # out of memory, perhaps: smaller points count
+        except Exception as error:  # perhaps out of memory: keep the smaller points
             found = {"error": describe(error)}
             print(f"| {axis:15} | {value:>6} | {found['error']} |", flush=True)
         gc.collect()

@@ -1,7 +1,7 @@
 """Texts to vectors on the CPU, tokenizing included: palbert in fp32 and int8, transformers, sentence-transformers.
 
-All have the same encoder and the same texts, whose lengths are those of real pairs, and average the states of a text's
-tokens. Transformers pads batches of 32 rows as they come, or sorted by length; sentence-transformers sorts by itself.
+All use the same encoder and the same texts, with lengths as in real pairs, and average the states of a text's tokens.
+transformers pads batches of 32 rows in the given order, or sorted by length; sentence-transformers sorts by itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Embed = Callable[[list[str]], np.ndarray[Any, Any]]
 
 
 def make_texts(rows: int) -> list[str]:
-    """Put words of the sample sentences together, as many as real pairs have: lognormal(3.25, 0.45), cut at 128."""
+    """Make texts from words of the samples, with lengths as in real pairs: lognormal(3.25, 0.45), at most 128."""
     lines = (SAMPLES_FOLDER / "sst-train.tsv").read_text("utf-8").splitlines()[1:]
     words = [word for line in lines for word in line.split("\t")[1].split()]
     draw = random.Random(0)
@@ -45,12 +45,12 @@ def make_texts(rows: int) -> list[str]:
 
 
 def with_palbert(folder: Path, *, int8: bool) -> Embed:
-    """Return palbert's way: sorted by length, packed, without padding."""
+    """Return palbert's inference: sorted by length, packed, without padding."""
     task = make_recipe({"data": "samples", "encoder": str(folder), "tasks": {"sst": {"pooling": "mean"}}}).tasks["sst"]
     model = build_model({"sst": task}, load_encoder(folder))
     machine = Machine(torch.device("cpu"), "int8" if int8 else "fp32")
     prepare_for_inference(model, machine)
-    model.heads["sst"] = torch.nn.Identity()  # the vectors themselves are the answer
+    model.heads["sst"] = torch.nn.Identity()  # the vectors are the result
     task = task.model_copy(update={"classes": tuple(map(str, range(model.encoder.config.hidden_size)))})
     tokenizer = TextTokenizer.from_folder(folder)
     inference = build_inference(model, tokenizer=tokenizer, machine=machine)
@@ -58,7 +58,7 @@ def with_palbert(folder: Path, *, int8: bool) -> Embed:
 
 
 def with_transformers(folder: Path, attention: str, *, by_length: bool) -> Embed:
-    """Return what most write by hand: a batch after the other, padded."""
+    """Return the usual handwritten loop over padded batches."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(
         folder, attn_implementation=attention, add_pooling_layer=False
@@ -82,7 +82,7 @@ def with_transformers(folder: Path, attention: str, *, by_length: bool) -> Embed
 
 
 def with_sentence_transformers(folder: Path) -> Embed:
-    """Return its encode, without the normalisation that this encoder's folder asks for."""
+    """Return its `encode`, without the normalisation that the encoder's folder configures."""
     model = SentenceTransformer(str(folder), device="cpu")
     model.max_seq_length = LONGEST
     plain = SentenceTransformer(modules=list(model)[:2], device="cpu")  # the encoder and the mean
@@ -90,7 +90,7 @@ def with_sentence_transformers(folder: Path) -> Embed:
 
 
 def over_palbert(seconds: dict[str, list[float]]) -> dict[str, float]:
-    """Divide by palbert's time in the same round, so that a change of the machine's load between rounds drops out."""
+    """Divide by palbert's time in the same round, so that changes of the machine's load between rounds cancel out."""
     own = seconds["palbert fp32"]
     return {
         name: statistics.median(value / base for value, base in zip(values, own, strict=True))
@@ -99,12 +99,12 @@ def over_palbert(seconds: dict[str, list[float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure all in turns, so that a busy moment hits everyone alike; print a table and one JSON line."""
+    """Measure all in turn, so that a busy machine affects all alike; print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -119,7 +119,7 @@ def main() -> None:
     ways["sentence-transformers"] = with_sentence_transformers(folder)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     processor: dict[str, list[float]] = {name: [] for name in ways}
-    vectors = {name: embed(texts[:64]) for name, embed in ways.items()}  # warms up
+    vectors = {name: embed(texts[:64]) for name, embed in ways.items()}  # a warm-up
     for _ in range(arguments.rounds):
         for name, embed in ways.items():
             start, busy = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
-"""Answers from token ids to numbers on the host: palbert, replayed and computed, against transformers in bf16.
+"""Inference from token ids to numbers on the host: palbert, with and without replays, against transformers in bf16.
 
-A few rows at a time, as a service has them, and many at once. A BERT with random weights and a head of five classes;
-lengths as in real pairs. transformers pads each batch to its longest row; of many rows, both sort by length.
+A few rows at a time, as in a service, and many at once. A BERT with random weights and a head of five classes; lengths
+as in real pairs. transformers pads each batch to its longest row; both sort many rows by length.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from palbert.inference.forward import Forward
 from palbert.recipe.load import make_recipe
 
 BATCH = 256
-"""Rows that transformers takes at once, of many."""
+"""Batch size of transformers for many rows."""
 Answer = Callable[[np.ndarray[Any, Any]], torch.Tensor]
 
 
 class Bench:
-    """All ways to answer, over the same rows."""
+    """All rivals, on the same rows."""
 
     def __init__(self, shape: str, device: str, rows: int) -> None:
         self.recipe = make_recipe(plain_recipe(device=device, batch_size=1), check_files=False)
@@ -48,7 +48,7 @@ class Bench:
         ]
 
     def palbert(self, *, replays: bool) -> Answer:
-        """Return palbert's way; without replays every kernel is launched by the host."""
+        """Return palbert's inference; without replays, the host launches every kernel."""
         model = build_model(self.recipe.tasks, random_encoder(self.recipe, self.shape)).to(self.machine.device).eval()
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
         if not replays:
@@ -57,7 +57,7 @@ class Bench:
         return lambda rows: inference.outputs(self.task, (column.take(rows),))
 
     def transformers(self) -> Answer:
-        """Return the usual way: weights in bf16, SDPA, padded batches."""
+        """Return the usual inference: weights in bf16, SDPA, padded batches."""
         config = transformers.BertConfig(
             vocab_size=VOCABULARY,
             hidden_size=self.shape.hidden,
@@ -87,11 +87,11 @@ class Bench:
         return answer
 
     def measure(self, answer: Answer, count: int, repeats: int) -> float:
-        """Return the median seconds of answering so many rows."""
+        """Return the median seconds for a number of rows."""
         draw = np.random.default_rng(0)
         watch = Stopwatch(self.machine.device)
         chosen = [draw.choice(len(self.ids), count, replace=False) for _ in range(repeats)]
-        for rows in chosen * (2 if count <= 64 else 1):  # kinds of batches are captured when they come again
+        for rows in chosen * (2 if count <= 64 else 1):  # a kind of batch is captured when it occurs again
             answer(rows)
         times = []
         for rows in chosen:
@@ -103,13 +103,13 @@ class Bench:
 
 
 def main() -> None:
-    """Measure, and print a table and one JSON line."""
+    """Measure; print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", default="base", choices=sorted(SHAPES))
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 16384], help="rows to answer at once")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 16384], help="rows per call")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file, as results come in")
     arguments = parser.parse_args()
     bench = Bench(arguments.shape, arguments.device, max(*arguments.rows, 64))
     ways: dict[str, Callable[[], Answer]] = {
@@ -133,7 +133,7 @@ def main() -> None:
             answer = make()
             for count in arguments.rows:
                 own[str(count)] = bench.measure(answer, count, arguments.repeats if count <= 64 else 2)
-        except Exception as error:  # a rival that fails does not take the others along
+        except Exception as error:  # a rival that fails does not stop the others
             own["error"] = describe(error)
         first = facts["seconds"]["palbert"]
         facts["ratios"][name] = {count: own[count] / first[count] for count in own if count in first}

@@ -1,4 +1,4 @@
-"""Time and memory of training steps, and the JSON line that a benchmark leaves."""
+"""Time and memory of training steps, and the JSON line that a benchmark writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 
 class Work(Protocol):
-    """Steps that are done again and again on the same batches."""
+    """Steps that are repeated on the same batches."""
 
     batches: list[Any]
 
@@ -26,7 +26,7 @@ class Work(Protocol):
         ...
 
     def run(self) -> None:
-        """Do a step on each batch as a run does, from the host's memory."""
+        """Do a step on each batch as a run does, from host memory."""
         ...
 
 
@@ -35,9 +35,9 @@ class Times:
     """Seconds of steps."""
 
     each: list[float] = field(default_factory=list)
-    """Of steps timed one by one, on batches that are on the device."""
+    """Steps timed one by one, on batches that are on the device."""
     running: list[float] = field(default_factory=list)
-    """Of a step on average over stretches in which nobody waits for the device, batches included."""
+    """The mean of steps timed together, without waiting for the device in between; includes making the batches."""
 
     def medians(self) -> dict[str, float]:
         """Return the medians of both."""
@@ -52,12 +52,12 @@ class Stopwatch:
         self.cuda = device.type == "cuda"
 
     def wait(self) -> None:
-        """Wait until the device has done all it was told."""
+        """Wait until the device has finished its work."""
         if self.cuda:
             torch.cuda.synchronize(self.device)
 
     def warm_up(self, work: Work, passes: int) -> float:
-        """Go through the batches some times; return the seconds of the very first step."""
+        """Go through the batches a few times; return the seconds of the very first step."""
         start = time.perf_counter()
         work.step(0)
         self.wait()
@@ -83,10 +83,10 @@ class Stopwatch:
 
     @contextmanager
     def memory(self) -> Iterator[dict[str, float]]:
-        """Fill in the most memory that was taken inside, in bytes, beyond what was taken before; nothing on the CPU.
+        """Measure the peak memory inside the block, in bytes, beyond what was in use before; nothing on the CPU.
 
-        `bytes` is what tensors took, `reserved_bytes` what torch took for them: what a captured step works in is
-        only in the latter once it was captured.
+        `bytes` counts tensors, `reserved_bytes` what torch reserved for them. Once a step is captured, the memory
+        that it works in only appears in the latter.
         """
         found: dict[str, float] = {}
         gc.collect()
@@ -102,7 +102,7 @@ class Stopwatch:
 
 
 def machine_facts(device: torch.device, **versions: str) -> dict[str, Any]:
-    """Return what a reader needs to know to compare."""
+    """Return what a reader needs to know to compare results."""
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "cuda": device.type == "cuda",
@@ -112,13 +112,13 @@ def machine_facts(device: torch.device, **versions: str) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's kind and first line."""
+    """Return the type and the first line of an error."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
 def write(facts: dict[str, Any], path: Path | None) -> None:
-    """Write what is known so far as one JSON line."""
+    """Write the results so far as one JSON line."""
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(facts) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What a step of every method costs, beside the plain step on the same batches: time, and memory on CUDA.
+"""What a step of each method costs, compared with the plain step on the same batches: time, and memory on CUDA.
 
-Every step holds a batch of each of three tasks (sst, quora, sts): sample data and a pretrained encoder, or with --shape
-made-up rows and random weights. The plain step is measured right before each method, so that a busy moment hits both;
-on a machine that nobody else uses, --plain-every 5 saves time.
+Every step has a batch of each of three tasks (sst, quora, sts): sample data and a pretrained encoder, or with --shape
+synthetic rows and random weights. The plain step is measured right before each method, so that a busy machine affects
+both; on a machine that nobody else uses, --plain-every 5 saves time.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Bench:
         )
 
     def measure(self, method: dict[str, Any]) -> tuple[dict[str, float], str]:
-        """Return a step's median time in seconds and, on CUDA, peak memory in bytes; and how it was computed."""
+        """Return the median time of a step in seconds, on CUDA its peak memory in bytes, and how it was computed."""
         times = Times()
         with self.watch.memory() as memory:
             work = Steps(self.trainer(method), self.arguments.batches)
@@ -118,7 +118,7 @@ class Bench:
 
 
 def show(name: str, plain: dict[str, float], found: dict[str, float]) -> None:
-    """Print a method's row."""
+    """Print the row of a method."""
     memory = (
         f"{found['bytes'] / plain['bytes']:.2f} × | {found['bytes'] / 2**30:.2f} GiB" if "bytes" in found else "– | –"
     )
@@ -128,19 +128,19 @@ def show(name: str, plain: dict[str, float], found: dict[str, float]) -> None:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm")
-    parser.add_argument("--shape", choices=SHAPES, help="random weights of this shape in place of an encoder")
-    parser.add_argument("--length", type=int, help="with --shape: tokens of every sequence")
+    parser.add_argument("--shape", choices=SHAPES, help="random weights of this shape instead of a pretrained encoder")
+    parser.add_argument("--length", type=int, help="with --shape: tokens per sequence")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--batch-size", type=int, default=32, help="rows of each task in a step")
-    parser.add_argument("--steps", type=int, default=20, help="steps to time, at least")
+    parser.add_argument("--batch-size", type=int, default=32, help="rows per task in a step")
+    parser.add_argument("--steps", type=int, default=20, help="minimum number of steps to time")
     parser.add_argument("--batches", type=int, default=5, help="different batches among them")
     parser.add_argument("--palbert", choices=("auto", "off"), default="auto", help="how palbert captures steps")
     parser.add_argument("--plain-every", type=int, default=1, help="methods between measurements of the plain step")
     parser.add_argument("--only", nargs="*", default=list(METHODS), choices=METHODS, metavar="METHOD")
-    parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file, as results come in")
     arguments = parser.parse_args(given)
     if arguments.length and not arguments.shape:
         parser.error("--length needs --shape")
@@ -148,7 +148,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> None:
-    """Measure, and print a table and one JSON line."""
+    """Measure; print a table and one JSON line."""
     arguments = parse(given)
     bench = Bench(arguments)
     plains: list[dict[str, float]] = []
@@ -174,7 +174,7 @@ def main(given: list[str] | None = None) -> None:
                 plains.append(bench.measure({})[0])
             plain = plains[-1]
             found, facts["execution"][name] = bench.measure(METHODS[name])
-        except Exception as error:  # out of memory, perhaps: the others count
+        except Exception as error:  # perhaps out of memory: keep the others
             facts["errors"][name] = describe(error)
             print(f"| {name:28} | {facts['errors'][name]} |", flush=True)
         else:

@@ -37,7 +37,7 @@ STYLE: dict[str, Any] = {
 
 
 def draw(results: Sequence[Result], names: Sequence[str], folder: Path) -> list[Path]:
-    """Draw the named plots into a folder; return their files."""
+    """Draw the named plots to a folder; return their files."""
     folder.mkdir(parents=True, exist_ok=True)
     drawers: dict[str, Callable[[Sequence[Result], Path], None]] = {
         "step": draw_step,
@@ -52,7 +52,7 @@ def draw(results: Sequence[Result], names: Sequence[str], folder: Path) -> list[
 
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """Open a figure of some inches that is written to a file."""
+    """Open a figure of a size in inches that is saved to a file."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]
@@ -65,13 +65,13 @@ def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def _short(document: str) -> str:
-    """Leave out what nobody sees: further decimals, indentation."""
+    """Remove what nobody sees: further decimals, indentation."""
     rounded = re.sub(r"\d+\.\d{3,}", lambda match: f"{float(match.group()):.2f}".rstrip("0").rstrip("."), document)
     return re.sub(r"\n +", "\n", rounded)
 
 
 def draw_step(results: Sequence[Result], path: Path) -> None:
-    """Draw the time of a step in a run by rows, one bar for each rival."""
+    """Draw the time of a step in a run by batch size, one bar per rival."""
     result = next(each for each in results if each["benchmark"] == "train_step")
     sizes = list(result["sizes"])
     names = list(dict.fromkeys(name for rivals in result["sizes"].values() for name in rivals))
@@ -101,7 +101,7 @@ def first_size(result: Result, name: str) -> str:
 
 
 def draw_growth(results: Sequence[Result], path: Path) -> None:
-    """Draw time above and memory below, one column for each thing that grows."""
+    """Draw time above memory, one column per thing that grows."""
     result = next(each for each in results if each["benchmark"] == "growth")
     columns = {"rows": ["rows"], "length": ["length"], "tasks": ["tasks in a step", "tasks in turn"]}
     columns["encoder"] = ["encoder"]
@@ -132,7 +132,7 @@ def draw_growth(results: Sequence[Result], path: Path) -> None:
 
 
 def _line(axes: Any, values: Sequence[Any], heights: Sequence[float], number: int, label: str | None) -> None:
-    """Draw numbers on a logarithmic axis, names side by side."""
+    """Draw numbers on a logarithmic axis, with names next to each other."""
     color = COLORS[2 * number]
     if values and isinstance(values[0], str):
         axes.bar(range(len(values)), heights, 0.6, color=color)
@@ -147,7 +147,7 @@ def _line(axes: Any, values: Sequence[Any], heights: Sequence[float], number: in
 
 
 def draw_methods(results: Sequence[Result], path: Path) -> None:
-    """Draw the time of a step with each method, as a multiple of the plain step; a dot for each setting."""
+    """Draw the time of a step with each method, as a multiple of the plain step; one dot per setting."""
     found = [each for each in results if each["benchmark"] == "methods" and each["ratios"]]
     names = list(dict.fromkeys(name for each in found for name in each["ratios"]))
     with figure(path, 7.5, 1.4 + 0.2 * len(names)) as picture:
@@ -168,5 +168,5 @@ def draw_methods(results: Sequence[Result], path: Path) -> None:
 
 
 def plain_ticks() -> FuncFormatter:
-    """Write ticks as they are, not as powers."""
+    """Write ticks as plain numbers, not as powers."""
     return FuncFormatter(lambda value, _: f"{value:g}")

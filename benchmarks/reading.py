@@ -24,11 +24,11 @@ from palbert.tasks.sets import files_of
 
 ROWS = 404_000
 PLAIN_ROWS = 20_000
-"""The plain loop is measured on fewer rows, and its time scaled up."""
+"""The plain loop is measured on fewer rows, and its time is scaled up."""
 
 
 def write_pairs(path: Path) -> None:
-    """Write as many pairs as Quora has, from the sample questions with a few words changed."""
+    """Write as many pairs as Quora has: sample questions with a few words changed."""
     with (SAMPLES_FOLDER / "quora-train.tsv").open(encoding="utf-8") as stream:
         rows = [line.rstrip("\n").split("\t") for line in stream][1:]
     words = sorted({word for row in rows for word in row[1].split()})
@@ -43,7 +43,7 @@ def write_pairs(path: Path) -> None:
 
 
 def plain(path: Path, tokenizer: Tokenizer) -> float:
-    """Time reading and tokenizing row by row, in seconds for all rows."""
+    """Measure reading and tokenizing row by row; return seconds for all rows."""
     start = time.perf_counter()
     encoded = []
     with path.open(encoding="utf-8", newline="") as stream:
@@ -57,7 +57,7 @@ def plain(path: Path, tokenizer: Tokenizer) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
     out = parser.parse_args().out
     folder = resolve_encoder("minilm")
     with tempfile.TemporaryDirectory() as place:

@@ -29,7 +29,7 @@ def of_benchmark(results: Sequence[Result], benchmark: str) -> list[Result]:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Write a number, or a dash where there is none."""
+    """Write a number, or a dash if there is none."""
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
@@ -51,7 +51,7 @@ def step_rows(result: Result) -> list[list[str]]:
 
 
 def step_remarks(result: Result) -> list[str]:
-    """Say how palbert computed the steps, where it says so."""
+    """Return how palbert computed the steps, if known."""
     return [
         f"{name}, {size} rows: {own['execution']}"
         for size, rivals in result["sizes"].items()
@@ -61,7 +61,7 @@ def step_remarks(result: Result) -> list[str]:
 
 
 def method_remarks(results: Sequence[Result]) -> list[str]:
-    """Say which methods' steps were not captured, and which methods failed."""
+    """Return which methods' steps were not captured, and which methods failed."""
     remarks = []
     for result in of_benchmark(results, "methods"):
         how = {name: text for name, text in result.get("execution", {}).items() if "without CUDA graphs" in text}
@@ -87,7 +87,7 @@ def growth_facts(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _columns(points: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    """Return the columns of the points along one axis; a point that failed has its error in place of a time."""
+    """Return the columns of the points along one axis; a point that failed has its error instead of a time."""
     return {
         "values": [str(point["value"]) for point in points],
         "times": [point["error"].split(":")[0] if "error" in point else _time(point) for point in points],
@@ -103,7 +103,7 @@ def _time(point: dict[str, Any]) -> str:
 
 
 def missed(outcomes: Sequence[Outcome]) -> list[str]:
-    """Say why goals were missed, each goal once."""
+    """Return why goals were missed, each goal once."""
     remarks = {
         outcome.what: outcome.why or "why is not known yet" for outcome in outcomes if outcome.verdict == "missed"
     }
@@ -111,7 +111,7 @@ def missed(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def machines(results: Sequence[Result]) -> list[str]:
-    """Name benchmark, machine and versions of every result."""
+    """Return benchmark, machine and versions of every result."""
     lines = []
     for result in results:
         versions = result.get("versions") or {"torch": result.get("torch", "?")}
@@ -149,7 +149,7 @@ def render(results: Sequence[Result]) -> str:
 
 
 def plot_names(results: Sequence[Result]) -> list[str]:
-    """Return which plots there is something to draw for."""
+    """Return the plots that there are results for."""
     measured = {
         "step": any("seconds" in own for each in of_benchmark(results, "train_step")[:1] for own in _rivals(each)),
         "growth": any("seconds" in point for each in of_benchmark(results, "growth")[:1] for point in each["points"]),
@@ -167,13 +167,13 @@ def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
-    parser.add_argument("--no-plots", action="store_true", help="write the page alone")
+    parser.add_argument("--no-plots", action="store_true", help="write only the page")
     arguments = parser.parse_args(given)
     results = read_results(arguments.results)
     arguments.docs.mkdir(parents=True, exist_ok=True)
     (arguments.docs / "performance.md").write_text(render(results), encoding="utf-8")
     if not arguments.no_plots:
-        from performance_plots import draw  # matplotlib takes a while
+        from performance_plots import draw  # matplotlib takes a while to import
 
         draw(results, plot_names(results), arguments.docs / "images")
 

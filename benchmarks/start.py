@@ -1,6 +1,6 @@
-"""From the command to its end, in processes of their own: the help, and one answer for one sentence.
+"""Time from the start of a command to its end, in its own process: the help, and one prediction for one sentence.
 
-Beside the time on the clock stands the processor time, which other programs on the machine hardly change.
+In addition to wall-clock time there is processor time, which other programs on the machine hardly affect.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SENTENCES = (
 
 
 def trained(encoder: str, place: Path) -> Path:
-    """Train one step, for a run to ask."""
+    """Train one step, to have a run for predictions."""
     changes = [f"encoder={encoder}", "training.epochs=1", "training.steps_per_epoch=1", "run.tensorboard=false"]
     return palbert.train("demo", out=place / "run", overrides=changes)
 
 
 def commands(run: Path, encoder: str) -> dict[str, list[str]]:
-    """Return what is started."""
+    """Return the commands to start."""
     python, folder = sys.executable, str(resolve_encoder(encoder))
     return {
         "python, nothing": [python, "-c", "pass"],
@@ -52,7 +52,7 @@ def commands(run: Path, encoder: str) -> dict[str, list[str]]:
 
 
 def measure(command: list[str]) -> tuple[float, float]:
-    """Return the seconds on the clock and on the processors of one start."""
+    """Return the wall-clock and processor seconds of one start."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -60,12 +60,12 @@ def measure(command: list[str]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Start all in turns, so that a busy moment hits everyone alike; print a table and one JSON line."""
+    """Start all in turn, so that a busy machine affects all alike; print a table and one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, help="a run with a task sst; one is trained otherwise")
+    parser.add_argument("--run", type=Path, help="a run with a task sst; by default one is trained")
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="write the JSON line here too")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         started = commands(arguments.run or trained(arguments.encoder, Path(place)), arguments.encoder)
@@ -73,7 +73,7 @@ def main() -> None:
         for number in range(arguments.repeats + 1):
             for name, command in started.items():
                 seconds = measure(command)
-                if number:  # the first ones fill the disk's cache
+                if number:  # the first round fills the disk cache
                     measured[name].append(seconds)
     wall = {name: statistics.median(each[0] for each in values) for name, values in measured.items()}
     processor = {name: statistics.median(each[1] for each in values) for name, values in measured.items()}

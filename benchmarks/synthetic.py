@@ -1,4 +1,4 @@
-"""Trainers for benchmarks: real ones, over encoders with random weights and rows that are made up in memory."""
+"""Trainers for benchmarks: palbert's own, with randomly initialised encoders and synthetic rows in memory."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from palbert.training.trainer import Trainer
 VOCABULARY = 30522
 LONGEST = 512
 HAS_CAPTURE = "capture" in RunSection.model_fields
-"""Whether a recipe can say how steps are captured."""
+"""Whether recipes have a setting for the capture of steps."""
 
 
 class Shape(NamedTuple):
-    """The size of an encoder; the feed-forward block is four times as wide as a token."""
+    """The size of an encoder; the feed-forward block is four times as wide as the hidden size."""
 
     layers: int
     hidden: int
@@ -50,11 +50,11 @@ SHAPES = {
 }
 
 CLASSES = {"kind": "single", "target": "classes", "classes": list("01234"), "text": "text", "pooling": "pooler"}
-"""A task of five classes on the tanh pooler, as BertForSequenceClassification has it."""
+"""A task with five classes on the tanh pooler, like BertForSequenceClassification."""
 
 
 def draw_lengths(count: int, *, length: int | None = None, seed: int = 0) -> NDArray[np.int64]:
-    """Return lengths of sequences: all alike, or as in real pairs, lognormal(3.25, 0.45) cut at 128."""
+    """Return sequence lengths: all equal, or as in real pairs, lognormal(3.25, 0.45), at most 128."""
     if length:
         return np.full(count, length, dtype=np.int64)
     drawn = np.random.default_rng(seed).lognormal(3.25, 0.45, count)
@@ -62,7 +62,7 @@ def draw_lengths(count: int, *, length: int | None = None, seed: int = 0) -> NDA
 
 
 def make_tokenizer() -> TextTokenizer:
-    """Return a tokenizer that knows BERT's special tokens and where they go."""
+    """Return a tokenizer with BERT's special tokens."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -75,7 +75,7 @@ def make_tokenizer() -> TextTokenizer:
 
 
 def make_up(task: Task, lengths: NDArray[np.int64], tokenizer: TextTokenizer, *, seed: int = 0) -> Dataset:
-    """Make up rows of a task whose sequences, special tokens included, have these lengths."""
+    """Make synthetic rows of a task whose sequences have these lengths, including special tokens."""
     generator = np.random.default_rng(seed)
     special = tokenizer.template.single if task.kind == "single" else tokenizer.template.pair
     left = np.maximum(lengths - special, len(task.text))
@@ -94,7 +94,7 @@ def make_up(task: Task, lengths: NDArray[np.int64], tokenizer: TextTokenizer, *,
 
 
 def random_encoder(recipe: Recipe, shape: Shape) -> Encoder:
-    """Make an encoder with BERT's dropout unless the recipe has its own."""
+    """Make an encoder with BERT's dropout, unless the recipe sets another."""
     section = recipe.encoder
     encoder = Encoder(
         EncoderConfig(
@@ -122,8 +122,8 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
     Args:
         values: The recipe.
         shape: The size of the encoder.
-        batches: Batches in each set.
-        length: Tokens of every sequence; lengths are mixed as in real pairs unless given.
+        batches: The number of batches in each set.
+        length: Tokens per sequence; unless given, lengths are mixed as in real pairs.
     """
     recipe = make_recipe(values, check_files=False)
     machine = Machine.for_recipe(recipe)
@@ -149,7 +149,7 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
 
 
 def plain_recipe(*, device: str, batch_size: int, capture: str = "auto", **training: Any) -> dict[str, Any]:
-    """Return the values of a recipe of one task; `capture` says how steps are captured on CUDA."""
+    """Return the values of a recipe with one task; `capture` is the capture of steps on CUDA."""
     return {
         "tasks": {"task": CLASSES},
         "training": {"epochs": 1, "steps_per_epoch": 1000, "batch_size": batch_size, **training},
@@ -158,7 +158,7 @@ def plain_recipe(*, device: str, batch_size: int, capture: str = "auto", **train
 
 
 class Steps:
-    """The first steps of a trainer's plan, to be done again and again on the same batches."""
+    """The first steps of a trainer's plan, to be repeated on the same batches."""
 
     def __init__(self, trainer: Trainer, count: int) -> None:
         self.trainer = trainer
@@ -176,18 +176,18 @@ class Steps:
         self.trainer.position.step += 1
 
     def tokens(self) -> float:
-        """Return the tokens of a step on average; what fills a batch up is none."""
+        """Return the mean number of tokens of a step, without filling."""
         batches = [batch for step in self.batches for batch in step]
         own = [(batch.starts.diff().cpu(), part.sequences) for batch in batches for part in batch.parts.values()]
         return sum(int(lengths[sequences].sum()) for lengths, sequences in own) / len(self.batches)
 
     def summary(self) -> str:
-        """Say how the trainer computed the steps: captured or not, and why not."""
+        """Return how the trainer computed the steps: captured or not, and why not."""
         execution = getattr(self.trainer, "execution", None)
         return execution.summary() if execution else ""
 
     def run(self) -> None:
-        """Do all steps as a run does: a thread makes the batches meanwhile."""
+        """Do all steps as a run does, with a thread that makes the batches."""
         draws = dict.fromkeys(self.trainer.sampler.rows, 0)
         with closing(self.trainer.feed.ahead(self.plan, draws)) as feed:
             for batches in feed:
@@ -196,7 +196,7 @@ class Steps:
 
 
 def flops(shape: Shape, lengths: NDArray[np.int64]) -> float:
-    """Return the operations of a training step on sequences of these lengths.
+    """Return the floating-point operations of a training step on sequences of these lengths.
 
     6 × the layers' parameters × tokens, and for the attention's two products, forward and backward,
     12 × layers × hidden × the sum of squared lengths.

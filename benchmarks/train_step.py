@@ -1,9 +1,9 @@
 """A whole training step: palbert's own Trainer against transformers in its best settings, on the same batches.
 
 Forward, loss, backward, clipping and fused AdamW of a classifier on a BERT with random weights and dropout 0.1;
-lengths are mixed as in real pairs, lognormal(3.25, 0.45) cut at 128. transformers pads to the longest of a batch and
-uses SDPA. Each step is timed by itself, and in stretches in which nobody waits for the device: there palbert's
-feed makes the batches, while transformers gets them ready made in pinned memory.
+lengths are mixed as in real pairs, lognormal(3.25, 0.45), at most 128. transformers pads to the longest row of a batch
+and uses SDPA. Steps are timed one by one, and many together without waiting for the device; in the latter case
+palbert's feed makes the batches, while transformers gets prepared ones in pinned memory.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ RIVALS: dict[str, dict[str, Any]] = {
     "transformers bf16 compiled": {"precision": "bf16", "compiled": True},
     "peft LoRA": {"precision": "bf16", "lora": True},
 }
-"""fp32 is with TF32 products on CUDA; bf16 is autocast; compiled is torch.compile(dynamic=True)."""
+"""fp32 uses TF32 products on CUDA; bf16 is autocast; compiled is torch.compile(dynamic=True)."""
 FORMULA = "6 × layers' parameters × tokens + 12 × layers × hidden × Σ length²"
 Batch = dict[str, torch.Tensor]
 
 
 def sequences(batch_size: int, batches: int) -> list[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Return the token ids of every sequence, and the labels, of the batches that palbert's feed makes."""
+    """Return the token ids and labels of the batches that palbert's feed makes."""
     recipe = make_recipe(plain_recipe(device="cpu", batch_size=batch_size), check_files=False)
     tokenizer = make_tokenizer()
     dataset = make_up(recipe.tasks["task"], draw_lengths(batch_size * batches), tokenizer)
@@ -69,7 +69,7 @@ def sequences(batch_size: int, batches: int) -> list[tuple[list[torch.Tensor], t
 
 
 def padded(ids: list[torch.Tensor], labels: torch.Tensor) -> Batch:
-    """Pad sequences to the longest."""
+    """Pad sequences to the longest one."""
     mask = [torch.ones_like(each) for each in ids]
     return {
         "input_ids": pad_sequence(ids, batch_first=True),
@@ -80,7 +80,7 @@ def padded(ids: list[torch.Tensor], labels: torch.Tensor) -> Batch:
 
 @contextmanager
 def tf32(device: torch.device) -> Iterator[None]:
-    """Allow TF32 products for a time; on the CPU nothing changes."""
+    """Allow TF32 products inside the block; no effect on the CPU."""
     former = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -121,7 +121,7 @@ class Transformers:
         self.batches: list[Batch] = []
 
     def take(self, batches: list[Batch]) -> None:
-        """Take other batches."""
+        """Switch to other batches."""
         cuda = self.device.type == "cuda"
         self.host = [{key: value.pin_memory() if cuda else value for key, value in each.items()} for each in batches]
         self.batches = [self._copy(each) for each in self.host]
@@ -155,8 +155,8 @@ class Transformers:
 
 
 def _with_lora(model: Any) -> Any:
-    """Freeze a model and put peft's LoRA into it, as palbert's is by default."""
-    import peft  # not among palbert's requirements
+    """Freeze a model and add peft's LoRA with palbert's default settings."""
+    import peft  # not a requirement of palbert
 
     settings = peft.LoraConfig(
         task_type="SEQ_CLS", r=8, lora_alpha=16, lora_dropout=0.0, target_modules=["query", "value"]
@@ -173,15 +173,15 @@ class Bench:
         self.device = choose_device(arguments.device)
         self.watch = Stopwatch(self.device)
         self.kept: dict[str, Transformers] = {}
-        """Models outlive a batch size, so that torch.compile works once."""
+        """Models are kept over batch sizes, so that torch.compile runs once."""
 
     def names(self) -> list[str]:
-        """Return whom to measure, palbert first."""
+        """Return the rivals to measure, palbert first."""
         ours = [f"palbert, capture {mode}" for mode in self.arguments.palbert]
         return [*ours, *(["palbert LoRA"] if "peft LoRA" in self.arguments.rivals else []), *self.arguments.rivals]
 
     def prepare(self, name: str, size: int) -> tuple[Work, dict[str, Any]]:
-        """Build and warm up one rival; return its steps, the seconds of its first one and its memory."""
+        """Build and warm up one rival; return its steps, the seconds of the first one and its memory."""
         known = name in self.kept
         with self.watch.memory() as found:
             work = self._work(name, size)
@@ -204,7 +204,7 @@ class Bench:
         return self.kept[name]
 
     def measure(self, size: int, tell: Callable[[dict[str, dict[str, Any]]], None]) -> None:
-        """Measure all in turns at one batch size, and tell what is known after each; one that fails is noted."""
+        """Measure all in turn at one batch size, and report after each; a rival that fails is recorded."""
         found: dict[str, dict[str, Any]] = {}
         works: dict[str, tuple[Work, Times]] = {}
         lengths = [np.array([len(ids) for ids in batch]) for batch, _ in sequences(size, self.arguments.batches)]
@@ -218,23 +218,23 @@ class Bench:
                     self.watch.time(work, times)
                     found[name] |= self._rates(name, times, lengths)
                     found[name] |= {"execution": work.summary()} if isinstance(work, Steps) else {}
-                except Exception as error:  # out of memory, no compiler, not installed: the others count
+                except Exception as error:  # out of memory, no compiler, not installed: keep the others
                     works.pop(name, None)
                     self.kept.pop(name, None)
                     found[name] = {"error": describe(error)}
                 tell(_with_ratios(found))
 
     def _rates(self, name: str, times: Times, lengths: list[NDArray[np.int64]]) -> dict[str, float]:
-        """Return the times of a step, and what the real tokens in it, not the padding, make of them."""
+        """Return the times of a step, and the throughput of its real tokens, without padding."""
         medians = times.medians()
         rates = {**medians, "tokens_per_second": float(np.mean([each.sum() for each in lengths]))}
-        if "LoRA" not in name:  # its backward pass leaves most of the operations out
+        if "LoRA" not in name:  # its backward pass skips most of the operations
             rates["tflops"] = float(np.mean([flops(self.shape, each) for each in lengths])) / 1e12
         return {key: value if key in medians else value / medians["run_seconds"] for key, value in rates.items()}
 
 
 def _with_ratios(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Add how many times palbert's time each takes; for LoRA, palbert's LoRA."""
+    """Add each time as a multiple of palbert's; for LoRA, of palbert's LoRA."""
     plain = next(iter(found))
     for name, own in found.items():
         base = found.get("palbert LoRA" if "LoRA" in name else plain, {})
@@ -259,7 +259,7 @@ def show(size: int, found: dict[str, dict[str, Any]]) -> None:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    """Read the command line; what is measured by default depends on the device."""
+    """Parse the command line; the defaults depend on the device."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--shape", choices=SHAPES, default="base")
@@ -268,8 +268,8 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--palbert", nargs="+", choices=("auto", "off"), help="how palbert captures steps")
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, help="all of them on CUDA")
-    parser.add_argument("--out", type=Path, help="write the JSON line here too, as results come")
-    parser.add_argument("--keep", action="store_true", help="keep what --out holds already, and add what it lacks")
+    parser.add_argument("--out", type=Path, help="also write the JSON line to this file, as results come in")
+    parser.add_argument("--keep", action="store_true", help="keep the results in --out, and add missing ones")
     arguments = parser.parse_args(given)
     if arguments.keep and not (arguments.out and arguments.out.is_file()):
         parser.error("--keep needs the file of a former run as --out")
@@ -283,7 +283,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 
 
 def main(given: list[str] | None = None) -> None:
-    """Measure, and print a table and one JSON line."""
+    """Measure; print a table and one JSON line."""
     arguments = parse(given)
     bench = Bench(arguments)
     facts: dict[str, Any] = {
@@ -300,7 +300,7 @@ def main(given: list[str] | None = None) -> None:
     print(f"| rows | {'':27} | {heading} |\n|---|---|---|---|---|---|---|---|---|")
     compiled = [name for name in arguments.rivals if RIVALS[name].get("compiled")]
     others = [name for name in arguments.rivals if name not in compiled]
-    # What is compiled comes last, beside palbert once more: it takes longer than all others at all sizes.
+    # Compiled rivals come last, with palbert again: they take longer than all others at all sizes together.
     for rivals in [others, compiled] if compiled else [others]:
         arguments.rivals = rivals
         for size in arguments.sizes:

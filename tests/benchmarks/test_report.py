@@ -107,7 +107,7 @@ def test_the_page_shows_every_number_and_every_failure(script: Script, tmp_path:
     assert f"| 256 | {COMPILED} | OutOfMemoryError: a / b | – |" in page
     assert "| step in a run, ms | 9.8 | 9.8 | OutOfMemoryError |" in page
     assert f"- {OURS}, 16 rows: 9 of 9 steps replayed\n" in page
-    setting = "H200, random base, 8 rows a task × 128 tokens"
+    setting = "H200, random base, 8 rows per task × 128 tokens"
     assert f"- PCGrad ({setting}): 9 steps computed without CUDA graphs: file.py:1\n" in page
     assert f"- SMART ({setting}): OutOfMemoryError\n" in page
     assert "- PAL (" not in page
