@@ -33,7 +33,7 @@ COUNTS = {1: "one vector", 2: "two vectors"}
 
 
 def check_lengths(sets: Mapping[str, SetSpec], tokenizer: TextTokenizer) -> None:
-    """Refuse sequences that would have no room for text between their special tokens."""
+    """Refuse sequences without room for text between their special tokens."""
     for spec in sets.values():
         special = tokenizer.template.pair + 1 if spec.joint else tokenizer.template.single
         if spec.max_length <= special:
@@ -43,7 +43,7 @@ def check_lengths(sets: Mapping[str, SetSpec], tokenizer: TextTokenizer) -> None
 
 
 def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
-    """Load the pretrained encoder with the recipe's dropout and mixout, and its way to save memory."""
+    """Load the pretrained encoder with the recipe's dropout, mixout and recomputation."""
     section = recipe.encoder
     encoder = load_encoder(folder, dropout=section.dropout, attention_dropout=section.attention_dropout)
     if section.mixout:
@@ -54,7 +54,7 @@ def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
 
 
 def set_trained(model: MultiTaskModel, recipe: Recipe) -> None:
-    """Let the parts learn that the recipe trains, and no others."""
+    """Make the parts trainable that the recipe trains, and freeze the others."""
     trained = set(recipe.training.trains or ("encoder", "adapters", "heads"))
     if recipe.encoder.frozen:
         trained.discard("encoder")
@@ -69,7 +69,7 @@ def build_model(
     adapters: AdapterSection | None = None,
     relation: RelationSection | None = None,
 ) -> MultiTaskModel:
-    """Put new adapters into an encoder, and each task's pooling and a new head on it."""
+    """Put new adapters into an encoder, and a pooling and a new head per task on top of it."""
     config = encoder.config
     for task in tasks.values():
         _check_pooler(task, config)
@@ -103,7 +103,7 @@ def _check_pooler(task: Task, config: EncoderConfig) -> None:
 def check_tasks(
     tasks: Mapping[str, Task], section: AdapterSection | RelationSection | ObjectiveSection | None, place: str
 ) -> None:
-    """Refuse a section that names a task that is not there."""
+    """Refuse a section that names an unknown task."""
     for name in section.tasks if section else ():
         if name not in tasks:
             raise RecipeError(f"{place}.tasks: unknown task '{name}'.", hint=did_you_mean(name, tasks))

@@ -14,26 +14,26 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AdapterSection(Component):
-    """Parts of the tasks' own inside the encoder: `"pal"`, or `{name = "pal", size = 204, heads = 12}`."""
+    """Adapters inside the encoder: `"pal"`, or `{name = "pal", size = 204, heads = 12}`."""
 
     per_task: bool = True
-    """One adapter for each task, or one that all tasks share."""
+    """One adapter per task, or one that all tasks share."""
     tasks: tuple[str, ...] = ()
-    """Which tasks have one; all of them unless given."""
+    """The tasks that have one; all of them unless given."""
 
 
 class RelationSection(Component):
     """A layer that related tasks share before their heads: `{name = "linear", tasks = ["quora", "sts"]}`."""
 
     tasks: tuple[str, ...] = Field(min_length=2)
-    """The tasks that share it; all of one pair input."""
+    """The tasks that share it; all with the same pair input."""
 
 
 class ObjectiveSection(Component):
-    """A term beside the supervised losses: `"smart"`, or `{name = "smart", weight = 0.02, tasks = ["sst"]}`."""
+    """A term added to the supervised losses: `"smart"`, or `{name = "smart", weight = 0.02, tasks = ["sst"]}`."""
 
     tasks: tuple[str, ...] = ()
-    """Which tasks have it; all of them unless given."""
+    """The tasks that have it; all of them unless given."""
 
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class EncoderSection(Value):
     attention_dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout on attention probabilities; the checkpoint's own unless given."""
     mixout: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the linear layers' inputs whose weights a training pass takes as pretrained; 0 is off."""
+    """Share of the linear layers' inputs for which a training pass uses the pretrained weights; 0 is off."""
     recompute: bool = False
-    """Keep the input of each layer alone and run the layer once more in the backward pass, to save memory."""
+    """Keep only the input of each layer and run the layer again in the backward pass, to save memory."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,25 +82,25 @@ class TrainingSection(Value):
     """How long to train, on what, in which order."""
 
     epochs: int = Field(default=3, ge=1)
-    """Stretches of training with an evaluation after each."""
+    """Number of epochs; an evaluation follows each."""
     steps_per_epoch: int | None = Field(default=None, ge=1)
     """Optimizer steps per epoch; unless given, as many as the sampler needs for one pass."""
     batch_size: int = Field(default=32, ge=1)
     """Examples per step, for tasks that do not set their own."""
     accumulation: int = Field(default=1, ge=1)
-    """Pieces each step's batch is cut into, to save memory; the update stays the same."""
+    """Pieces that each step's batch is split into, to save memory; the update stays the same."""
     sampler: SamplerChoice = Component(name="annealed")
     """Which task the next batch comes from."""
     gradients: GradientsChoice = Component(name="sum")
-    """How the tasks' gradients become one."""
+    """How the tasks' gradients are combined."""
     balance: BalanceChoice = Component(name="fixed")
-    """How the tasks' losses are scaled beside their weights: fixed (not at all), normalised or uncertainty."""
+    """How the tasks' losses are scaled in addition to their weights: fixed (not at all), normalised or uncertainty."""
     trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
-    """Which parts are trained, the relational layer with the heads; all of them unless given."""
+    """Which parts are trained; poolings and the relational layer belong to the heads. All of them unless given."""
     clip: float = Field(default=1.0, gt=0)
-    """Longest gradient, by Euclidean norm; longer ones are scaled down, with `inf` none is."""
+    """The largest Euclidean norm of a gradient; longer gradients are scaled down to it, with `inf` none is."""
     average: AverageChoice = Component(name="none")
-    """Which weights are evaluated and kept: those under training (none), or their average, ema or swa."""
+    """Which weights are evaluated and saved: those under training (none), or their average, ema or swa."""
     log_every: int = Field(default=10, ge=1)
     """Steps between lines in metrics.jsonl."""
     save_every: int = Field(default=1000, ge=1)
@@ -111,13 +111,13 @@ class OptimizerSection(Value):
     """AdamW and its rates."""
 
     learning_rate: float = Field(default=3e-5, gt=0, allow_inf_nan=False)
-    """Peak rate of the encoder, and of all that has no rate of its own."""
+    """Peak rate of the encoder, and of everything without a rate of its own."""
     head_learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Peak rate of the heads, of the relational layer, and of what objectives and balance train."""
+    """Peak rate of heads, poolings, relational layer, and the parameters of objectives and balance."""
     adapter_learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Peak rate of adapters."""
     layer_decay: float = Field(default=1.0, gt=0, le=1)
-    """Factor on the encoder's rate from each layer to the one below; the embeddings have the lowest, 1 is off."""
+    """Factor of the encoder's rate from each layer to the one below; the embeddings have the lowest rate, 1 is off."""
     weight_decay: float = Field(default=0.01, ge=0, allow_inf_nan=False)
     """Decoupled weight decay; biases and norms have none."""
     betas: tuple[Beta, Beta] = (0.9, 0.999)
@@ -132,19 +132,19 @@ class PretrainingSection(Value):
     """Masked-language-model training of the encoder on the tasks' own text and on plain text, before the tasks."""
 
     text: tuple[str, ...] = ()
-    """Plain text files, .txt, one text a line, beside the texts of the tasks' training files."""
+    """Plain text files, .txt, one text per line, in addition to the texts of the tasks' training files."""
     epochs: int = Field(default=1, ge=1)
-    """Stretches of training with a held-out loss after each."""
+    """Number of epochs; the held-out loss is computed after each."""
     steps_per_epoch: int | None = Field(default=None, ge=1)
     """Optimizer steps per epoch; unless given, as many as one pass over the texts takes."""
     batch_size: int = Field(default=32, ge=1)
     """Texts, or pieces of long ones, per step."""
     max_length: int = Field(default=128, ge=3)
-    """Tokens per sequence, special tokens included; longer texts are cut into several."""
+    """Tokens per sequence, special tokens included; longer texts are split into several."""
     mask: float = Field(default=0.15, gt=0, lt=1)
-    """Share of the tokens that are asked for."""
+    """Share of the tokens that are masked and predicted."""
     learning_rate: float = Field(default=5e-5, gt=0, allow_inf_nan=False)
-    """Peak rate of the encoder and of the head that names the words."""
+    """Peak rate of the encoder and of the head that predicts the words."""
     schedule: ScheduleChoice = Component(name="stlr")
     """How the rate changes over the steps."""
     held_out: float = Field(default=0.02, gt=0, lt=1)
@@ -157,31 +157,31 @@ class PretrainingSection(Value):
 
 
 class Phase(Value):
-    """A stretch of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
+    """A part of the run with its own tasks, length, sampler and rates; the recipe's unless given."""
 
     name: str = ""
     """Shown in the log."""
     tasks: tuple[str, ...] = ()
-    """Which tasks are trained; all of them unless given. All are evaluated."""
+    """The tasks that are trained; all of them unless given. All are evaluated."""
     objectives: tuple[ObjectiveChoice, ...] | None = None
-    """Terms beside the supervised losses; the recipe's, for this phase's tasks, unless given."""
+    """Terms added to the supervised losses; the recipe's, for this phase's tasks, unless given."""
     training: TrainingSection
-    """How long to train, on what, in which order; what is not said is as in the recipe's own section."""
+    """How long to train, on what, in which order; what is missing is taken from the recipe's own section."""
     optimizer: OptimizerSection
-    """AdamW, anew, and its rates; what is not said is as in the recipe's own section."""
+    """A new AdamW and its rates; what is missing is taken from the recipe's own section."""
 
 
 class RunSection(Value):
-    """Where and how exactly to compute."""
+    """Where to compute, and how exactly."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto"
-    """Number format of the products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
+    """Number format of matrix products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
     capture: Literal["auto", "off"] = "auto"
-    """Whether whole training steps are captured as CUDA graphs, where they can be: auto, or off."""
+    """Whether training steps are captured as CUDA graphs where possible: auto, or off."""
     tensorboard: bool = True
-    """Write TensorBoard files beside metrics.jsonl, where tensorboard is installed."""
+    """Write TensorBoard files next to metrics.jsonl, if tensorboard is installed."""
 
 
 class Provenance(Value):
