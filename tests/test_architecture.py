@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,8 +42,13 @@ ROWS = {
 SIDEWAYS = {("reporting", "inference"), ("cli", "commands"), ("options", "errors"), ("registry", "errors")}
 """The imports between parts of one row that are drawn."""
 LONGEST = 350
+LONGEST_FUNCTION = 50
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
 ONLY_IN_TESTS = {"transformers", "scipy", "sklearn"}
+
+TESTED_ELSEWHERE: dict[str, str] = {}
+"""Files without a test file at the same place, and where they are tested."""
 
 
 def part_of(path: Path) -> str:
@@ -111,6 +117,35 @@ def test_no_file_imports_what_only_tests_need() -> None:
 def test_no_file_is_long() -> None:
     lengths = {identify(path): len(path.read_text("utf-8").splitlines()) for path in FILES}
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_no_function_is_long() -> None:
+    lengths = {
+        f"{identify(path)}: {node.name}": node.end_lineno - node.lineno + 1
+        for path in FILES
+        if "kernels" not in path.parts  # a kernel is one loop over tiles, with pointers that no helper can take
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno
+    }
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_every_file_has_a_test_file_at_the_same_place() -> None:
+    places = {path.relative_to(SOURCE) for path in INSIDE if path.stem not in ("__init__", "__main__")}
+    tests = {place: ROOT / "tests" / "unit" / place.parent / f"test_{place.stem}.py" for place in places}
+    untested = {str(place) for place, test in tests.items() if not test.is_file()}
+    assert untested - set(TESTED_ELSEWHERE) == set()
+    assert set(TESTED_ELSEWHERE) <= untested, "these have a test file of their own now"
+
+
+def test_the_page_shows_the_rows_and_names_files_that_exist() -> None:
+    shown = dict(re.findall(r"^\| (\d+) \| (`[^|]*`) \|", PAGE.partition("## The walk")[0], re.MULTILINE))
+    rows = {int(row): set(re.findall(r"`(\w+)`", parts)) for row, parts in shown.items()}
+    assert {part: row for row, parts in rows.items() for part in parts} == {
+        part: row for part, row in ROWS.items() if part != "__main__"
+    }
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", PAGE)
+    assert len(named) > 20 and [name for name in named if not (SOURCE / name).exists()] == []
 
 
 def test_no_file_has_a_shapeless_name() -> None:
