@@ -47,9 +47,6 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
 ONLY_IN_TESTS = {"transformers", "scipy", "sklearn"}
 
-TESTED_ELSEWHERE: dict[str, str] = {}
-"""Files without a test file at the same place, and where they are tested."""
-
 
 def part_of(path: Path) -> str:
     """Return the part of the house that a file belongs to: its package, or the module itself."""
@@ -128,14 +125,6 @@ def test_no_function_is_long() -> None:
         if isinstance(node, ast.FunctionDef) and node.end_lineno
     }
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
-
-
-def test_every_file_has_a_test_file_at_the_same_place() -> None:
-    places = {path.relative_to(SOURCE) for path in INSIDE if path.stem not in ("__init__", "__main__")}
-    tests = {place: ROOT / "tests" / "unit" / place.parent / f"test_{place.stem}.py" for place in places}
-    untested = {str(place) for place, test in tests.items() if not test.is_file()}
-    assert untested - set(TESTED_ELSEWHERE) == set()
-    assert set(TESTED_ELSEWHERE) <= untested, "these have a test file of their own now"
 
 
 def test_the_page_shows_the_rows_and_names_files_that_exist() -> None:

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from palbert.commands.arguments import Checkpoint, Force, Json, Run
 from palbert.errors import DataError, PalbertError
+
+if TYPE_CHECKING:
+    from palbert.verbs.predict import Predictor
 
 
 def predict(
@@ -58,19 +61,23 @@ def predict(
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and output:
-        from palbert.reporting.wording import plural
         from palbert.verbs.predict_file import predict_file
 
         rows = predict_file(predictor, task, source, output, columns=column, force=force)
-        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
+        logging.getLogger(__name__).info("%s row%s written to %s", f"{rows:,}", "s" * (rows != 1), output)
         return
     given: list[Any] = text or [pair]
     for batch in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
-        for asked, prediction in zip(batch, predictor.predict(task, batch), strict=True):
-            if as_json:
-                typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
-            else:
-                typer.echo(predictor.task(task).target.line(prediction.answer, prediction.probabilities))
+        _print_answers(predictor, task, batch, as_json=as_json)
+
+
+def _print_answers(predictor: Predictor, task: str, texts: list[Any], *, as_json: bool) -> None:
+    """Print one line per text."""
+    for asked, prediction in zip(texts, predictor.predict(task, texts), strict=True):
+        if as_json:
+            typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
+        else:
+            typer.echo(predictor.task(task).target.line(prediction.answer, prediction.probabilities))
 
 
 def _typed(*, pairs: bool) -> Iterator[list[Any]]:
