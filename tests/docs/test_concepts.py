@@ -35,7 +35,7 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize(("page", "snippet"), SNIPPETS)
-def test_what_a_page_tells_to_write_can_be_written(page: str, snippet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_on_a_page_is_valid(page: str, snippet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = tomllib.loads(snippet)
     tasks = {"quora": {}, "sst": {}, "sts": {}, **values.pop("tasks", {})}
     monkeypatch.setattr("palbert.build.check.check_teachers", lambda recipe: None)  # the pages' runs are not here

@@ -1,4 +1,4 @@
-"""The pages on objectives: what they tell to write can be written, and their defaults are the classes' own."""
+"""The pages on objectives: the defaults in their tables are those of the classes."""
 
 from __future__ import annotations
 

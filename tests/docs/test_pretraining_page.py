@@ -1,4 +1,4 @@
-"""The page on further pretraining: what it tells to write can be written, and its defaults are the recipe's own."""
+"""The page on further pretraining: its recipes are valid, and its defaults are those of the recipe."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ else:
 
 TEXT = (Path(__file__).parents[2] / "docs" / "concepts" / "pretraining.md").read_text("utf-8")
 WORDS = {"text": "none", "steps_per_epoch": "one pass"}
-"""Defaults that are said in words."""
+"""Defaults that the page gives in words."""
 
 
 @pytest.mark.parametrize("snippet", re.findall(r"```toml\n(.*?)```", TEXT, flags=re.DOTALL))
-def test_what_the_page_tells_to_write_can_be_written(snippet: str, tmp_path: Path) -> None:
+def test_a_recipe_on_the_page_is_valid(snippet: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.txt").write_text("a quiet triumph\n")
     values = tomllib.loads(snippet)
     recipe = make_recipe({"data": "samples", "tasks": ["sst"], **values}, folder=tmp_path)
@@ -36,9 +36,9 @@ def test_the_page_gives_every_option_with_its_default() -> None:
     shown = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", TEXT, flags=re.MULTILINE))
     section = PretrainingSection()
     assert list(shown) == list(PretrainingSection.model_fields)
-    for name, said in shown.items():
+    for name, given in shown.items():
         default = getattr(section, name)
         if name in WORDS:
-            assert said == WORDS[name] and not default
+            assert given == WORDS[name] and not default
         else:
-            assert said == default.name if isinstance(default, Component) else float(said) == default
+            assert given == default.name if isinstance(default, Component) else float(given) == default

@@ -111,11 +111,13 @@ def test_a_table_has_every_setting_of_its_section_and_no_others(heading: str) ->
 
 @pytest.mark.parametrize(("heading", "name"), SETTINGS)
 def test_a_setting_has_its_real_default(heading: str, name: str) -> None:
-    said, field = TABLES[heading][name][0], MODELS[heading].model_fields[name]
+    given, field = TABLES[heading][name][0], MODELS[heading].model_fields[name]
     if (MODELS[heading], name) in FILLED_IN:
-        assert field.is_required() and said != "required"
+        assert field.is_required() and given != "required"
     else:
-        assert _is_true(said, field), f"{heading} {name}: the page says {said}, the default is {field.get_default()!r}"
+        assert _is_true(given, field), (
+            f"{heading} {name}: the page says {given}, the default is {field.get_default()!r}"
+        )
 
 
 @pytest.mark.parametrize(("heading", "name"), SETTINGS)
@@ -138,7 +140,7 @@ def test_every_kind_of_part_is_on_the_page() -> None:
     assert {*PARTS.values(), *in_table_of_targets, *by_config} == set(palbert.parts())
 
 
-def test_what_depends_on_the_target_is_told_for_each() -> None:
+def test_what_depends_on_the_target_is_listed_for_each() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (`[^|]+`) \| ([^|]+) \| ([^|]+) \|$", PAGE, flags=re.MULTILINE)
     assert [name for name, *_ in rows] == list(TARGETS)
     for name, _, losses, usual, others in rows:
@@ -160,18 +162,18 @@ def test_what_is_taken_from_the_surroundings_is_the_recipes() -> None:
     assert recipe.batch_size(recipe.sets["sst"]) == 7
 
 
-def test_what_known_sets_bring_along_beside_their_form_is_told() -> None:
+def test_the_further_settings_of_known_sets_are_listed() -> None:
     text = re.sub(r"\s+", " ", PAGE)
     [sentences] = re.findall(r"In addition, (.*?)\. As \[extra sets\].*?\), (.*?)\. What the recipe sets", text)
     form = {"kind", "target", "classes", "range", "text", "label"}
     for sentence, known in zip(sentences, (CATALOG, EXTRA_SETS), strict=True):
-        told = dict(re.findall(r"`(\w+)` has (.*?)(?=, `\w+` has|$)", sentence))
-        brought = {name: {key: given[key] for key in given.keys() - form} for name, given in known.items()}
-        assert told.keys() == {name for name, settings in brought.items() if settings}
+        listed = dict(re.findall(r"`(\w+)` has (.*?)(?=, `\w+` has|$)", sentence))
+        brought = {name: {key: defaults[key] for key in defaults.keys() - form} for name, defaults in known.items()}
+        assert listed.keys() == {name for name, settings in brought.items() if settings}
         for name, settings in brought.items():
             for key, value in settings.items():
-                said = f"a mapping in `{key}`" if isinstance(value, dict) else f"`{key} = {_toml(value)}`"
-                assert said in told[name]
+                given = f"a mapping in `{key}`" if isinstance(value, dict) else f"`{key} = {_toml(value)}`"
+                assert given in listed[name]
 
 
 def test_the_page_names_every_environment_variable() -> None:
@@ -181,16 +183,16 @@ def test_the_page_names_every_environment_variable() -> None:
     assert [name for name in sorted(names) if f"`{name}`" not in PAGE] == []
 
 
-def _is_true(said: str, field: FieldInfo) -> bool:
+def _is_true(given: str, field: FieldInfo) -> bool:
     """Whether the page's word on a default is true: a value in backquotes is TOML, words are for what is empty."""
-    if field.is_required() or said == "required":
-        return field.is_required() and said == "required"
+    if field.is_required() or given == "required":
+        return field.is_required() and given == "required"
     default = field.get_default(call_default_factory=True)
-    if not re.fullmatch(r"`[^`]+`", said):
+    if not re.fullmatch(r"`[^`]+`", given):
         empty = default is None or default == () or default == {} or default == ""
         nameless = isinstance(default, Component) and not default.name
         return empty or nameless or (isinstance(default, BaseModel) and not default.model_fields_set)
-    value = tomllib.loads(f"value = {said.strip('`')}")["value"]
+    value = tomllib.loads(f"value = {given.strip('`')}")["value"]
     if isinstance(default, Component):
         return bool(default.model_dump() == {"name": value})
     default = list(default) if isinstance(default, tuple) else default

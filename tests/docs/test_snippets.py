@@ -14,7 +14,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md", "recipes/results/README.md")
+PAGES = [*(ROOT / page for page in OUTSIDE), *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPETS = [
     pytest.param(snippet, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
