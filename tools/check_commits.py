@@ -1,7 +1,7 @@
 """Check commit subjects: up to 72 characters, capitalised, imperative mood, no full stop.
 
-`python tools/check_commits.py` checks the commits after the one that added this file; without a git history there are
-none. `python tools/check_commits.py --message FILE` checks a message before it is committed, as a commit-msg hook.
+Without arguments it checks the commits after SINCE; a copy without git, or a shallow clone that does not reach back to
+SINCE, has none. With --message FILE it checks a message before it is committed, as a commit-msg hook.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+SINCE = "3ba173fed8e4ff1cb150bf1c479fb75721f22c0e"
+"""The last commit that is not checked: earlier ones break the rule, and published history is not rewritten."""
 LONGEST = 72
 GENERATED = ("Merge ", "Revert ", "fixup! ", "squash! ", "amend! ")
 """How subjects begin that git writes itself."""
@@ -44,18 +46,11 @@ def problems(subject: str) -> list[str]:
     return found
 
 
-def new_subjects() -> list[str]:
-    """Return the subjects of the commits after the one that added this file; none where git knows no history."""
-    here = Path(__file__).resolve()
-
-    def git(*arguments: str) -> list[str]:
-        command = ["git", "-C", str(here.parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-
+def new_subjects(folder: Path) -> list[str]:
+    """Return the subjects of the commits after SINCE; none where git does not know it."""
+    command = ["git", "-C", str(folder), "log", "--no-merges", "--format=%s", f"{SINCE}..HEAD"]
     try:
-        added = git("log", "--diff-filter=A", "--format=%H", "--", here.name)
-        # In a shallow clone the oldest commit seems to add every file.
-        return git("log", "--no-merges", "--format=%s", f"{added[-1]}..HEAD") if added else []
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
         return []
 
@@ -65,7 +60,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--message", type=Path, help="a file with a commit message, in place of the history")
     options = parser.parse_args()
-    subjects = [options.message.read_text("utf-8").partition("\n")[0]] if options.message else new_subjects()
+    subjects = (
+        [options.message.read_text("utf-8").partition("\n")[0]]
+        if options.message
+        else new_subjects(Path(__file__).parent)
+    )
     wrong = [(subject, problem) for subject in subjects for problem in problems(subject)]
     for subject, problem in wrong:
         print(f"commit subject {subject!r}: {problem}.", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,23 +57,24 @@ def test_a_message_file_is_judged_by_its_first_line(tmp_path: Path) -> None:
     assert refused.returncode == 1 and "'Added a test'" in refused.stderr
 
 
-def test_only_commits_after_the_check_itself_are_judged(tmp_path: Path) -> None:
-    copy = tmp_path / "tools" / SCRIPT.name
-    copy.parent.mkdir()
-    assert _run(shutil.copy(SCRIPT, copy)).returncode == 0, "no git history"
+def test_only_commits_after_a_given_one_are_judged(tmp_path: Path) -> None:
+    script = runpy.run_path(str(SCRIPT))
+    subjects, values = script["new_subjects"], script["new_subjects"].__globals__
+    assert subjects(tmp_path) == []  # no git
     _git(tmp_path, "init", "--quiet")
     _git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Wrongs of the past")
-    _git(tmp_path, "add", ".")
-    _git(tmp_path, "commit", "--quiet", "-m", "Introducing the check")
-    assert _run(copy).returncode == 0
+    assert subjects(tmp_path) == []  # a history without the given commit
+    values["SINCE"] = _git(tmp_path, "rev-parse", "HEAD")
+    assert subjects(tmp_path) == []
     _git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Another wrong")
-    assert "'Another wrong'" in _run(copy).stderr
+    assert subjects(tmp_path) == ["Another wrong"]
 
 
 def _run(script: Path | str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=60)
 
 
-def _git(folder: Path, *arguments: str) -> None:
+def _git(folder: Path, *arguments: str) -> str:
     names = ["-c", "user.name=palbert", "-c", "user.email=palbert@localhost"]
-    subprocess.run(["git", *names, "-C", str(folder), *arguments], check=True, timeout=60)
+    command = ["git", *names, "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout.strip()
