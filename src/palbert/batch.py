@@ -25,7 +25,7 @@ class Part:
     width: int = 1
     """Sequences per example: 1, 2 for siamese pairs, 3 for triplets."""
     labels: Tensor | None = None
-    """Class indices (int64) or numbers (float32), one per example; None when predicting, and for triplets."""
+    """As the target keeps them, (examples,) or (examples, classes); None when predicting, and for triplets."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
     taught: Tensor | None = None

@@ -126,11 +126,34 @@ def f1(gold: Values, predicted: Values) -> float:
 
 @metric()
 def macro_f1(gold: Values, predicted: Values) -> float:
-    """Return the plain mean of the F1 of every class that occurs in the gold or the predicted labels."""
+    """Return the plain mean of every class's F1; with one class per row, of the classes that occur in either side."""
+    if gold.ndim == 2:
+        return float(np.mean([scores.f1 for scores in per_label(gold, predicted)]))
     matrix = confusion_matrix(gold, predicted)
     rows_and_columns = matrix.sum(axis=0) + matrix.sum(axis=1)
     present = rows_and_columns > 0
     return float(np.mean(2.0 * np.diag(matrix)[present] / rows_and_columns[present]))
+
+
+@metric()
+def micro_f1(gold: Values, predicted: Values) -> float:
+    """Return the F1 over all pairs of a row and a class, (rows, classes); 0.0 when no class is found."""
+    _check(gold, predicted, columns=True)
+    return _positive_scores(gold.reshape(-1), predicted.reshape(-1))[2]
+
+
+@metric()
+def subset_accuracy(gold: Values, predicted: Values) -> float:
+    """Return the share of rows whose classes are all right, (rows, classes)."""
+    _check(gold, predicted, columns=True)
+    return float(np.count_nonzero((gold == predicted).all(axis=1)) / len(gold))
+
+
+@metric(of_probabilities=True)
+def average_precision(gold: Values, probabilities: Values) -> float:
+    """Return the mean over classes of the area under precision by recall, (rows, classes); 0.0 for an absent class."""
+    _check(gold, probabilities, columns=True, numbers=True)
+    return float(np.mean([_average_precision(*column) for column in zip(gold.T, probabilities.T, strict=True)]))
 
 
 def confusion_matrix(gold: Values, predicted: Values, *, classes: int | None = None) -> NDArray[np.int64]:
@@ -157,11 +180,14 @@ def confusion_matrix(gold: Values, predicted: Values, *, classes: int | None = N
 def per_class(gold: Values, predicted: Values, *, classes: int | None = None) -> list[ClassScores]:
     """Return precision, recall, F1 and support of every class, in index order; see `confusion_matrix`."""
     matrix = confusion_matrix(gold, predicted, classes=classes)
-    rows = zip(matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1), strict=True)
-    return [
-        ClassScores(_ratio(hits, guesses), _ratio(hits, support), _ratio(2 * hits, guesses + support), support)
-        for hits, guesses, support in ((int(h), int(g), int(s)) for h, g, s in rows)
-    ]
+    return _class_scores(matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1))
+
+
+def per_label(gold: Values, predicted: Values) -> list[ClassScores]:
+    """Return precision, recall, F1 and support of every class where a row may have several, (rows, classes)."""
+    _check(gold, predicted, columns=True)
+    true, guessed = gold == POSITIVE, predicted == POSITIVE
+    return _class_scores((true & guessed).sum(axis=0), guessed.sum(axis=0), true.sum(axis=0))
 
 
 @metric(range=(-1.0, 1.0))
@@ -238,8 +264,11 @@ def _check_formula(metrics: Mapping[str, str], formula: Formula) -> None:
             )
 
 
-def _check(gold: Values, predicted: Values, *, numbers: bool = False) -> None:
-    if gold.ndim != 1 or gold.shape != predicted.shape:
+def _check(gold: Values, predicted: Values, *, columns: bool = False, numbers: bool = False) -> None:
+    if gold.ndim != 1 + columns and gold.size:
+        shape = "(rows, classes)" if columns else "(rows,)"
+        raise DataError(f"Expected labels of shape {shape}, found {gold.shape}.")
+    if gold.shape != predicted.shape:
         raise DataError(f"Expected as many predictions as labels, found {predicted.shape} for {gold.shape}.")
     if len(gold) == 0:
         raise DataError("A metric needs at least one row, found none.")
@@ -257,6 +286,21 @@ def _positive_scores(gold: Values, predicted: Values) -> tuple[float, float, flo
     hits = int(np.count_nonzero(true & guessed))
     positives, guesses = int(np.count_nonzero(true)), int(np.count_nonzero(guessed))
     return _ratio(hits, guesses), _ratio(hits, positives), _ratio(2 * hits, guesses + positives)
+
+
+def _class_scores(hits: Values, guesses: Values, support: Values) -> list[ClassScores]:
+    counts = zip(hits.tolist(), guesses.tolist(), support.tolist(), strict=True)
+    return [ClassScores(_ratio(h, g), _ratio(h, s), _ratio(2 * h, g + s), s) for h, g, s in counts]
+
+
+def _average_precision(gold: Values, scores: Values) -> float:
+    """Add up precision times the gain in recall, going down the scores; equal scores count at once."""
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(gold[order] == POSITIVE)
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    found = hits[last]
+    gains = np.diff(found, prepend=0)
+    return float(np.sum(gains * found / (last + 1)) / found[-1]) if found[-1] else 0.0
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -94,3 +94,35 @@ def test_errors_of_numbers_equal_those_of_scikit_learn(gold: Values, predicted: 
     assert metrics.mean_squared_error(gold, predicted) == pytest.approx(squared)
     absolute = reference.mean_absolute_error(gold, predicted)
     assert metrics.mean_absolute_error(gold, predicted) == pytest.approx(absolute)
+
+
+def multilabel_cases() -> Iterator[Case]:
+    generator = np.random.default_rng(3)
+    for rows in (1, 2, 30, 400):
+        for share in (0.1, 0.5):
+            gold = (generator.random((rows, 4)) < share).astype(np.int64)
+            scores: Values = generator.random((rows, 4)) * 0.6 + 0.4 * gold
+            yield gold, scores.round(1)  # many ties
+    yield np.zeros((5, 3), dtype=np.int64), generator.random((5, 3))  # no positives
+    yield np.zeros((5, 3), dtype=np.int64), np.zeros((5, 3))  # and none predicted
+    yield np.ones((5, 3), dtype=np.int64), np.zeros((5, 3))
+    yield np.eye(3, dtype=np.int64), np.eye(3)
+
+
+@pytest.mark.filterwarnings("ignore:No positive class found")  # scikit-learn's word for a score of 0
+@pytest.mark.parametrize(("gold", "probabilities"), [*multilabel_cases()])
+def test_multilabel_metrics_equal_those_of_scikit_learn(gold: Values, probabilities: Values) -> None:
+    predicted = (probabilities > 0.5).astype(np.int64)
+    f1 = {
+        average: reference.f1_score(gold, predicted, average=average, zero_division=0) for average in ("micro", "macro")
+    }
+    assert metrics.micro_f1(gold, predicted) == pytest.approx(f1["micro"], abs=1e-12)
+    assert metrics.macro_f1(gold, predicted) == pytest.approx(f1["macro"], abs=1e-12)
+    assert metrics.subset_accuracy(gold, predicted) == pytest.approx(reference.accuracy_score(gold, predicted))
+    columns = zip(gold.T, probabilities.T, strict=True)
+    expected = np.mean([reference.average_precision_score(*column) for column in columns])
+    assert metrics.average_precision(gold, probabilities) == pytest.approx(expected, abs=1e-12)
+    scores = metrics.per_label(gold, predicted)
+    counted = reference.precision_recall_fscore_support(gold, predicted, average=None, zero_division=0)
+    found = [(each.precision, each.recall, each.f1, each.support) for each in scores]
+    np.testing.assert_allclose(found, np.array(counted).T, atol=1e-12)

@@ -13,6 +13,7 @@ from palbert.errors import DataError, PalbertError
 from palbert.metrics import Metric, find_metric, formula_text, overall
 from palbert.registry import METRICS, TARGETS
 
+OF_COLUMNS = ("micro_f1", "subset_accuracy", "average_precision")
 NUMBERS = np.array([0.0, 1.5, 3.0, 5.0])
 CONSTANT = np.full(4, 0.1)
 
@@ -45,6 +46,7 @@ def test_recall_without_positives_is_zero() -> None:
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 def test_perfect_predictions_score_one_and_have_no_error(metric: Metric) -> None:
     gold = NUMBERS if TARGETS["number"]().fits(metric.name) else np.array([0, 1, 1, 0])
+    gold = gold[:, None] if metric.name in OF_COLUMNS else gold
     assert metric(gold, gold) == pytest.approx(1.0 if metric.higher_is_better else 0.0)
     assert metric.scaled(metric(gold, gold)) == pytest.approx(1.0)
 
@@ -53,8 +55,17 @@ def test_perfect_predictions_score_one_and_have_no_error(metric: Metric) -> None
 def test_every_metric_refuses_no_rows_and_unequal_rows(metric: Metric) -> None:
     with pytest.raises(DataError, match="at least one row"):
         metric(np.array([]), np.array([]))
+    gold = np.array([1, 0])
+    gold = gold[:, None] if metric.name in OF_COLUMNS else gold
     with pytest.raises(DataError, match="as many predictions as labels"):
-        metric(np.array([1, 0]), np.array([1]))
+        metric(gold, gold[:1])
+
+
+def test_labels_of_another_shape_are_refused() -> None:
+    with pytest.raises(DataError, match=r"shape \(rows, classes\), found \(2,\)"):
+        metrics.micro_f1(np.array([1, 0]), np.array([1, 0]))
+    with pytest.raises(DataError, match=r"shape \(rows,\), found \(2, 1\)"):
+        metrics.accuracy(np.array([[1], [0]]), np.array([[1], [0]]))
 
 
 @pytest.mark.parametrize("name", TARGETS["number"].metrics)

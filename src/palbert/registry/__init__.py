@@ -57,6 +57,7 @@ TARGETS = Registry(
         "classes": "palbert.targets.classes:Classes",
         "binary": "palbert.targets.binary:Binary",
         "number": "palbert.targets.number:Number",
+        "multilabel": "palbert.targets.multilabel:Multilabel",
     },
 )
 METRICS = Registry(
@@ -70,6 +71,9 @@ METRICS = Registry(
         "recall": "palbert.metrics:recall",
         "f1": "palbert.metrics:f1",
         "macro_f1": "palbert.metrics:macro_f1",
+        "micro_f1": "palbert.metrics:micro_f1",
+        "subset_accuracy": "palbert.metrics:subset_accuracy",
+        "average_precision": "palbert.metrics:average_precision",
         "pearson": "palbert.metrics:pearson",
         "spearman": "palbert.metrics:spearman",
         "mse": "palbert.metrics:mean_squared_error",
@@ -204,6 +208,7 @@ PANELS = Registry(
         "classes": "palbert.reporting.panels.classes:ClassPanels",
         "binary": "palbert.reporting.panels.classes:BinaryPanels",
         "number": "palbert.reporting.panels.number:NumberPanels",
+        "multilabel": "palbert.reporting.panels.multilabel:MultilabelPanels",
     },
 )
 """What reports show of a target; a target names its panels, a recipe does not."""

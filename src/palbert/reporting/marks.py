@@ -30,7 +30,8 @@ def class_bars(axes: Axes, splits: Mapping[str, Values], classes: Sequence[str])
     """Draw the share of each class, the splits next to each other."""
     width = 0.8 / max(len(splits), 1)
     for index, (split, values) in enumerate(splits.items()):
-        counts = np.bincount(values.astype(np.intp), minlength=len(classes))[: len(classes)]
+        indices = values.astype(np.intp) if values.ndim == 1 else np.nonzero(values)[1]  # one class per row, or several
+        counts = np.bincount(indices, minlength=len(classes))[: len(classes)]
         places = np.arange(len(classes)) + (index - (len(splits) - 1) / 2.0) * width
         axes.bar(
             places,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from palbert.targets.bernoulli import bernoulli_divergence, bernoulli_soft_loss
 from palbert.targets.classes import Classes
 from palbert.targets.target import Decoded
 
@@ -44,15 +45,12 @@ class Binary(Classes):
         return Decoded((yes > 0.5).long().numpy(), torch.stack([1 - yes, yes], dim=1).numpy())
 
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the symmetric KL divergence; over two classes, the log odds replace the two logarithms."""
-        return ((first.sigmoid() - second.sigmoid()) * (first - second)).sum(1).mean()
+        """Return the symmetric KL divergence."""
+        return bernoulli_divergence(first, second)
 
     def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
         """Return T² · binary cross-entropy with the mean of the teachers' probabilities at temperature T."""
-        import torch.nn.functional as F
-
-        mean = (taught / temperature).sigmoid().mean(1)
-        return temperature**2 * F.binary_cross_entropy_with_logits(outputs / temperature, mean)
+        return bernoulli_soft_loss(outputs, taught, temperature=temperature)
 
     def read_prior(self, prior: Any) -> tuple[float, ...]:
         """Return the shares of no and yes; a number is the share of yes."""

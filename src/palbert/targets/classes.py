@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from palbert.targets.labels import as_number, label_key
+from palbert.targets.labels import ClassIndex
 from palbert.targets.prior import check_sum, shares_in_order
 from palbert.targets.target import Decoded, Labels, Target
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Classes(Target):
     """One of several classes; labels are class indices.
 
-    Files may hold class names or indices; where names are numbers, names only: of classes named 1 to 5, 0 is none.
+    Files may hold class names or indices; where names are numbers, names only.
     """
 
     losses: ClassVar[tuple[str, ...]] = ("cross-entropy", "focal")
@@ -31,8 +31,7 @@ class Classes(Target):
 
     def __init__(self, *, classes: Sequence[str] = (), range: tuple[float, float] | None = None) -> None:
         super().__init__(classes=classes, range=range)
-        self.index = {label_key(name): index for index, name in enumerate(self.classes)}
-        self.has_number_names = any(as_number(name) is not None for name in self.classes)
+        self.index = ClassIndex(self.classes)
 
     def problems(self) -> list[str]:
         """Return a phrase for too few classes, or for one named twice."""
@@ -41,15 +40,7 @@ class Classes(Target):
 
     def read(self, value: Any) -> int:
         """Return the class index of a name or an index."""
-        number = as_number(value) if isinstance(value, str) else float(value)
-        if isinstance(value, str):
-            if label_key(value) in self.index:
-                return self.index[label_key(value)]
-            if self.has_number_names:
-                raise ValueError(f"one of {', '.join(self.index)}")
-        if number is None or not number.is_integer() or not 0 <= number < len(self.classes):
-            raise ValueError(f"a label from 0 to {len(self.classes) - 1} or one of {', '.join(self.index)}")
-        return int(number)
+        return self.index.read(value)
 
     def spread(self, labels: Labels) -> str:
         """Write the share of each class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palbert.errors import DataError
@@ -39,7 +39,7 @@ class LabelReader:
             value = self._mapped(raw.strip())
             return None if value is None else self.target.read(value)
         items = raw if isinstance(raw, list) else self.target.split(raw)
-        values = [self._mapped(item.strip()) for item in items]
+        values = [self._mapped(item.strip()) for item in items if item.strip()]
         return None if None in values else self.target.read(values)
 
     def _mapped(self, raw: str) -> str | float | None:
@@ -53,6 +53,26 @@ class LabelReader:
             return raw
         number = as_number(raw)
         return math.nan if number is None else number * self.factor
+
+
+class ClassIndex:
+    """Find the index of a class by its name or its index; where names are numbers, by name only."""
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self.indices = {label_key(name): index for index, name in enumerate(classes)}
+        self.only_names = any(as_number(name) is not None for name in classes)
+
+    def read(self, value: str | float) -> int:
+        """Return the index; ValueError where there is no such class."""
+        names = ", ".join(self.indices)
+        if isinstance(value, str) and label_key(value) in self.indices:
+            return self.indices[label_key(value)]
+        if isinstance(value, str) and self.only_names:  # of classes named 1 to 5, 0 is none
+            raise ValueError(f"one of {names}")
+        number = as_number(value) if isinstance(value, str) else float(value)
+        if number is None or not number.is_integer() or not 0 <= number < len(self.indices):
+            raise ValueError(f"a label from 0 to {len(self.indices) - 1} or one of {names}")
+        return int(number)
 
 
 def as_number(raw: str) -> float | None:

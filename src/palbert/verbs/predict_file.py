@@ -171,6 +171,8 @@ def _open_parquet(path: Path) -> Iterator[Write]:
             found = pyarrow.array(values).type
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # of several kinds, as JSON allows it
             return pyarrow.string()
+        if pyarrow.types.is_list(found) and pyarrow.types.is_null(found.value_type):
+            return pyarrow.list_(pyarrow.string())  # empty lists have no kind, and later ones may hold classes
         return pyarrow.string() if pyarrow.types.is_null(found) else found  # missing values have no kind
 
     def write(columns: dict[str, list[Any]]) -> None:

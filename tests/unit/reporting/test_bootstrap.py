@@ -25,7 +25,12 @@ def numbers(count: int, *, seed: int = 0, noise: float = 1.0) -> tuple[Values, V
 
 
 def values_for(metric: Metric, count: int) -> tuple[Values, Values]:
-    return numbers(count) if TARGETS["number"]().fits(metric.name) else rows(count)
+    if TARGETS["number"]().fits(metric.name):
+        return numbers(count)
+    if TARGETS["classes"]().fits(metric.name) or TARGETS["binary"]().fits(metric.name):
+        return rows(count)
+    gold, predicted = rows(3 * count)
+    return gold.reshape(count, 3), predicted.reshape(count, 3)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)

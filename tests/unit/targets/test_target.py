@@ -18,7 +18,8 @@ ROWS = 12
 
 def made(name: str) -> Target:
     classes = {"binary": CLASSES[:2], "number": ()}.get(name, CLASSES)
-    target: Target = TARGETS[name](classes=classes, range=(0.0, 5.0) if name == "number" else None)
+    options = {"separator": ";"} if name == "multilabel" else {}
+    target: Target = TARGETS[name](classes=classes, range=(0.0, 5.0) if name == "number" else None, **options)
     target.choice = name
     return target
 
