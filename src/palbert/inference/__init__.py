@@ -1,1 +1,1 @@
-"""Inference: a trained model answers, and its answers are scored."""
+"""Inference: predict with a trained model, and score its predictions."""

@@ -1,4 +1,4 @@
-"""Evaluator: run the model over whole sets, longest rows first, and score what it says."""
+"""Evaluator: run a model over whole data sets, longest rows first, and score its predictions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from palbert.targets import Decoded
 from palbert.tasks.spec import Task
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65536, "mps": 16384}
-"""On the CPU, what a layer makes of few tokens stays in the cache."""
+"""Few on the CPU, where the activations of a layer then stay in the cache."""
 
 
 class Inference:
-    """A model ready to answer, with all it needs to turn tokens into batches."""
+    """A model with everything it needs to turn tokens into outputs."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class Inference:
         self.forward = (ReplayedForward if device.type == "cuda" else Forward)(model, device, arithmetic)
 
     def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Decoded:
-        """Answer every row."""
+        """Return the predictions for all rows."""
         return task.target.decode(self.outputs(task, tokens, title=title))
 
     def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
-        """Return the head's outputs, (rows, outputs); rows of like length share a batch, so little work is uneven."""
+        """Return the head's outputs, (rows, outputs); rows of similar length share a batch."""
         rows = len(tokens[0])
         lengths = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
         batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
@@ -105,7 +105,7 @@ def constant_baseline(task: Task, train: Dataset, dev: Dataset) -> float:
 
 
 def by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
-    """Sort rows by length, longest first, and cut them into batches of at most `budget` tokens."""
+    """Sort rows by length, longest first, and split them into batches of at most `budget` tokens."""
     order = np.argsort(-lengths, kind="stable")
     filled = np.cumsum(lengths[order])
     batches, start = [], 0

@@ -20,7 +20,7 @@ class TaskResult:
     target: Target
     """What an answer is."""
     metric: str
-    """The metric that stands for the task in the overall score; a key of `scores`."""
+    """The metric that represents the task in the overall score; a key of `scores`."""
     scores: dict[str, float]
     """Every metric of the task."""
     ids: list[str]
@@ -36,6 +36,6 @@ class TaskResult:
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
-        """Which rows were predicted otherwise than they are labelled."""
+        """Which rows have a wrong prediction, (rows,)."""
         differs: NDArray[np.bool_] = np.not_equal(self.gold, self.predicted)
         return differs if differs.ndim == 1 else np.asarray(differs.any(axis=1))

@@ -1,4 +1,4 @@
-"""Objectives: the terms that training makes small."""
+"""Objectives: the base class of terms added to the supervised losses, and what terms are given."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a term knows of a training set."""
+    """What a term is told about a training set."""
 
     target: Target
     """What an answer is."""
     loss: Loss
-    """The supervised loss, of outputs and labels."""
+    """The supervised loss, called with outputs and labels."""
     task: str = field(kw_only=True)
     """The task that the set belongs to."""
     dropout: float = 0.0
@@ -34,11 +34,11 @@ class Goal:
     joint: bool = False
     """Whether the set's sequences are joint pairs."""
     taught: bool = False
-    """Whether the task has teachers, whose answers come with its batches."""
+    """Whether the task has teachers, whose outputs are part of its batches."""
 
     @classmethod
     def of(cls, spec: SetSpec, loss: Loss) -> Goal:
-        """Return what terms need to know of a set."""
+        """Return what terms need to know about a set."""
         task = spec.task
         return cls(
             target=spec.files.target,
@@ -72,8 +72,8 @@ class Pass:
         Args:
             model: The model under training.
             batch: The batch.
-            twice: Parts that run twice, in the same pass, under dropout masks of their own.
-            averaged: Those of them whose labels are answered both times.
+            twice: Parts that are computed twice in the same pass, with different dropout masks.
+            averaged: Those of them whose loss is the mean over both.
         """
         wide = batch.twice(twice)
         vectors = model.vectors(wide)
@@ -103,7 +103,7 @@ class Term(nn.Module, ABC):
     triplets: ClassVar[bool] = False
     """Whether the term is for sets of triplets; their parts have vectors, and neither outputs nor labels."""
     averages: ClassVar[bool] = False
-    """Whether `clean.again` answers the labels too, and the loss is the mean of both."""
+    """Whether the supervised loss is the mean over `clean` and `clean.again`."""
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__()
@@ -116,10 +116,10 @@ class Term(nn.Module, ABC):
         return False
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Look at the model once, before training: refuse it, or make parts of its size."""
+        """Called once before training: refuse the model, or create parameters of its size. Optional."""
 
     def after_step(self, model: MultiTaskModel) -> None:
-        """Follow the weights, once after each step of the optimizer."""
+        """Called after each step of the optimizer. Optional."""
 
     @abstractmethod
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
@@ -151,7 +151,7 @@ def check_loss(whose: str, name: str, value: Tensor, *, known: Collection[str]) 
 
 
 def check_trained(name: str, model: MultiTaskModel, goals: Mapping[str, Goal]) -> None:
-    """Refuse sets of tasks for which nothing before the heads is trained."""
+    """Raise RecipeError for tasks that have nothing to train in front of their heads."""
 
     def learns(task: str) -> bool:
         own = [model.adapters[model.adapter_of[task]]] if task in model.adapter_of else []
@@ -161,6 +161,6 @@ def check_trained(name: str, model: MultiTaskModel, goals: Mapping[str, Goal]) -
     idle = sorted({goal.task for goal in goals.values() if not learns(goal.task)})
     if idle:
         raise RecipeError(
-            f"objectives: {name} trains the encoder, and it is frozen; {', '.join(idle)} has no adapter that learns.",
-            hint=f"Train the encoder (encoder.frozen, training.trains), leave {name} out, or say which tasks have it.",
+            f"objectives: {name} trains the encoder, which is frozen; {', '.join(idle)} has no trained adapter.",
+            hint=f"Train the encoder (encoder.frozen, training.trains), leave {name} out, or set its tasks.",
         )

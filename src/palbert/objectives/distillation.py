@@ -1,4 +1,4 @@
-"""Distillation: answers like those of models trained before, one a task (Liu et al. 2019, arXiv:1904.09482)."""
+"""Distillation: learn from the outputs of models trained earlier, per task (Liu et al. 2019, arXiv:1904.09482)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from palbert.options import check_number
 class Distillation(Term):
     """(1 − w) L(labels) + w L(teachers), for the tasks that have teachers.
 
-    The teachers' part is T² · cross-entropy with the mean of their probabilities at temperature T (Hinton et al. 2015,
-    arXiv:1503.02531, section 2), and the squared distance from the mean of their numbers. With w = ½ and T = 1 it is
-    the average of both losses that arXiv:1904.09482 takes. Teachers of one task each, and a student that learns
-    all of them, are the setting of arXiv:1907.04829 too.
+    L(teachers) is the target's soft loss: T² · cross-entropy with the mean of the teachers' probabilities at
+    temperature T (Hinton et al. 2015, arXiv:1503.02531, section 2), or the squared distance from the mean of their
+    numbers. w = ½ and T = 1 give the average of both losses as in arXiv:1904.09482. Single-task teachers and a student
+    that learns all tasks are also the setting of arXiv:1907.04829.
 
-    The teachers have answered every training row before training begins, without dropout: a step costs nothing more.
+    The teachers' outputs for all training rows are computed before training, without dropout, so a step costs nothing
+    more.
     """
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 0.5, temperature: float = 1.0) -> None:
         taught = {name: goal for name, goal in goals.items() if goal.taught}
-        # From the labels alone to the teachers alone.
+        # 0: labels only; 1: teachers only.
         super().__init__(taught, weight=check_number("weight", weight, least=0, most=1))
         self.temperature = check_number("temperature", temperature, above=0)
         if not taught:
             raise PalbertError("none of its tasks has teachers.", hint='Set tasks.<name>.teachers = ["runs/…"].')
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return what turns the loss on the labels into the weighted mean of both."""
+        """Return what has to be added to the loss on the labels to get the weighted mean of both."""
         values = {}
         for name, part in batch.parts.items():
             goal, labels, taught = self.goals[name], part.labels, part.taught
-            assert labels is not None and taught is not None, f"{name}: labels and teachers' answers"
+            assert labels is not None and taught is not None, f"{name}: labels and teachers' outputs"
             differences = [
                 goal.target.soft_loss(outputs, taught, temperature=self.temperature) - goal.loss(outputs, labels)
                 for outputs in clean.answers(name)

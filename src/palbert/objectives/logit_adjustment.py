@@ -1,4 +1,4 @@
-"""Logit adjustment: outputs for other class shares than those of the training rows (Menon et al. 2021)."""
+"""Logit adjustment: predict for other class shares than those of the training rows (Menon et al. 2021)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from palbert.objectives import Loss
 from palbert.targets import Target
 
 ROUNDING = 1e-9
-"""A shift that is the rounding of shares, not a difference between them."""
+"""Shifts up to this come from rounding and are ignored."""
 
 
 class LogitAdjusted:
-    """A loss of the logits f(x) + log(π_train / π), so that f(x) itself answers for the prior π.
+    """A loss of the logits f(x) + log(π_train / π), so that f(x) itself predicts for the prior π.
 
-    By Bayes' rule, p(y | x) ∝ p(x | y) π(y): where texts of a class are alike in both places and only the shares of
-    the classes differ, the logits for the training rows are those for π plus log(π_train / π). Equation 10 of
-    arXiv:2007.07314, which takes π for uniform. Weights π / π_train on the rows have the same optimum, but leave next
-    to no trace in a network that can fit its training rows (arXiv:1812.03372), and make the gradients noisier.
+    By Bayes' rule, p(y | x) ∝ p(x | y) π(y): if the texts of a class are alike in both places and only the class shares
+    differ, the logits for the training rows are those for π plus log(π_train / π). Equation 10 of arXiv:2007.07314,
+    which has a uniform π. Weights π / π_train on the rows have the same optimum, but hardly affect a network that can
+    fit its training rows (arXiv:1812.03372), and make gradients noisier.
     """
 
     def __init__(self, loss: Loss, shift: NDArray[np.float64]) -> None:
@@ -33,7 +33,7 @@ class LogitAdjusted:
 
     def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of the shifted outputs, (rows, outputs)."""
-        if self.shift.device != outputs.device:  # copied once, from pinned memory: nobody waits
+        if self.shift.device != outputs.device:  # copied once, from pinned memory, without waiting
             shift = self.shift.pin_memory() if outputs.is_cuda else self.shift
             self.shift = shift.to(outputs.device, non_blocking=True)
         return self.loss(outputs + self.shift, labels)

@@ -24,21 +24,21 @@ class Masked:
     batch: PackedBatch
     """What the encoder sees."""
     places: Tensor
-    """Where words were chosen, (places,); maybe a few others with them, so that chance does not make the shape."""
+    """Places of the chosen words, (places,); with a fixed shape, followed by some that were not chosen."""
     labels: Tensor
-    """The words that stood there, (places,)."""
+    """The original words there, (places,)."""
     chosen: Tensor
-    """Which of the places count, (places,)."""
+    """Which of the places were chosen, (places,)."""
 
 
 class Masking(nn.Module):
-    """Choose words anew in every batch; of those, hide 80 %, replace 10 % by any word, and leave 10 %.
+    """Choose words in every batch; mask 80 % of them, replace 10 % by random words, and keep 10 %.
 
-    Devlin et al. 2019 (BERT), arXiv:1810.04805, section 3.1 and appendix A.1. Of a sequence with n tokens that are not
-    special, share × n are chosen, without preference: the number is rounded up or down at random, so that the share
-    is right on average in short texts as well, and is at least one. BERT rounds to the nearest number.
+    Devlin et al. 2019 (BERT), arXiv:1810.04805, section 3.1 and appendix A.1. In a sequence with n tokens that are not
+    special, share × n are chosen uniformly: the number is rounded up or down at random, so that the share is right on
+    average for short texts too, and is at least one. BERT rounds to the nearest number.
 
-    Every draw comes from torch's generator, so a run that is resumed sees the same masks.
+    All random numbers come from torch's generator, so a resumed run sees the same masks.
     """
 
     ordinary: Tensor
@@ -49,9 +49,9 @@ class Masking(nn.Module):
 
         Args:
             share: The share of the tokens to choose.
-            mask_id: The token that stands for a hidden word.
-            ordinary_ids: The tokens that are text: they alone are chosen, and are what replaces others.
-            vocabulary_size: Tokens in all.
+            mask_id: The mask token.
+            ordinary_ids: The tokens that are text; only they are chosen, and replace others.
+            vocabulary_size: The number of tokens in the vocabulary.
         """
         super().__init__()
         self.share = share
@@ -59,7 +59,7 @@ class Masking(nn.Module):
         ordinary = torch.as_tensor(ordinary_ids, dtype=torch.int64)
         maskable = torch.zeros(vocabulary_size, dtype=torch.bool)
         maskable[ordinary] = True
-        # Made from the tokenizer each time: checkpoints need not hold them.
+        # Derived from the tokenizer, so checkpoints do not hold them.
         self.register_buffer("ordinary", ordinary, persistent=False)
         self.register_buffer("maskable", maskable, persistent=False)
 
@@ -70,8 +70,8 @@ class Masking(nn.Module):
 
         Args:
             batch: The texts.
-            generator: Where draws come from; torch's own unless given.
-            fixed: Whether the number of places is to be the same whatever is drawn; so on CUDA unless given.
+            generator: The source of random numbers; torch's own unless given.
+            fixed: Whether the number of places must not depend on what is drawn; on CUDA by default.
         """
         places, chosen = self._choose(batch, generator, fixed=batch.ids.is_cuda if fixed is None else fixed)
         labels = batch.ids[places].long()
@@ -84,28 +84,28 @@ class Masking(nn.Module):
         return Masked(replace(batch, ids=ids), places, labels, chosen)
 
     def _choose(self, batch: PackedBatch, generator: torch.Generator | None, *, fixed: bool) -> tuple[Tensor, Tensor]:
-        """Return the places of the chosen tokens, sequence after sequence, and which of them are."""
+        """Return the places of the chosen tokens, sequence by sequence, and which of the places were chosen."""
         lengths = batch.starts.diff()
         sequence = torch.repeat_interleave(lengths, output_size=batch.tokens)  # of each token, (tokens,)
         maskable = self.maskable[batch.ids]
         counts = torch.zeros_like(lengths).index_add_(0, sequence, maskable.to(lengths.dtype))
         rounded = (self.share * counts + _draw(len(counts), generator, like=counts)).floor().to(counts.dtype)
         chosen = torch.minimum(rounded.clamp(min=1), counts)
-        # Each sequence's tokens in a random order, those that may not be chosen last: the first ones are taken.
+        # The tokens of each sequence in random order, those that must not be chosen last; the first ones are chosen.
         shuffled = _draw(batch.tokens, generator, like=sequence).argsort()
         order = shuffled[(2 * sequence + ~maskable)[shuffled].argsort(stable=True)]
-        are_chosen = batch.positions < chosen[sequence]  # sequences kept their places: positions count within them
+        are_chosen = batch.positions < chosen[sequence]  # the order of sequences is unchanged
         if not fixed:
             places = order[are_chosen]
             return places, torch.ones_like(places, dtype=torch.bool)
-        # How many are chosen only the device knows: as many places as there can be, the chosen ones first.
+        # Only the device knows how many are chosen: return the most there can be, the chosen ones first.
         most = min(batch.tokens, int(self.share * batch.tokens) + batch.sequences)
         first = are_chosen.logical_not().to(torch.uint8).argsort(stable=True)[:most]
         return order[first], are_chosen[first]
 
 
 class MLM(Objective):
-    """The mean of −log p(word) over the chosen words, given the text that is left (arXiv:1810.04805)."""
+    """The mean of −log p(word) over the chosen words, given the masked text (arXiv:1810.04805)."""
 
     def __init__(self, masking: Masking, *, name: str = "mlm") -> None:
         super().__init__()
@@ -115,13 +115,13 @@ class MLM(Objective):
     def forward(self, model: MaskedModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the loss under the objective's name, times the share of the step's rows that this batch holds."""
         total, words = self.of_words(model, batch)
-        # A batch of special tokens alone has no word to ask for: its loss is 0.
+        # The loss of a batch that has only special tokens is 0.
         return {self.name: total / words.clamp(min=1) * batch.parts[self.name].share}
 
     def of_words(
         self, model: MaskedModel, batch: PackedBatch, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum of −log p over the chosen words, and how many these are."""
+        """Return the sum of −log p over the chosen words, and their number."""
         masked = self.masking(batch, generator)
         losses = F.cross_entropy(model(masked.batch, masked.places), masked.labels, reduction="none")
         return torch.where(masked.chosen, losses, 0.0).sum(), masked.chosen.sum()

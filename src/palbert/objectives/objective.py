@@ -1,4 +1,4 @@
-"""Objective: what a training step makes small."""
+"""Objective: what a training step minimises."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from palbert.objectives.balance import Balance, Fixed
 
 
 class Objective(nn.Module):
-    """Called with the model and a batch, it returns a loss for each set; its balance scales them.
+    """Called with the model and a batch, it returns one loss per set; its balance scales them.
 
-    What it has as parameters is trained, and they and its buffers are kept in `checkpoints/last`, not in the model.
+    Its parameters are trained; they and its buffers are saved in `checkpoints/last`, not in the model.
     """
 
     def __init__(self, *, balance: Balance | None = None) -> None:
@@ -21,5 +21,5 @@ class Objective(nn.Module):
         self.balance = balance or Fixed({})
 
     def after_step(self, model: Any, losses: Mapping[str, Tensor]) -> None:
-        """Follow the weights, and the losses of the step before balancing, once after each step of the optimizer."""
+        """Update what follows the weights or the losses; called after each step, with its losses before balancing."""
         self.balance.after_step(losses)

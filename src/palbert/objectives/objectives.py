@@ -1,4 +1,4 @@
-"""Objectives: the supervised losses and the terms beside them, added up."""
+"""Objectives: the sum of the supervised losses and the terms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palbert.objectives.supervised import Supervised
 class Objectives(Objective):
     """The supervised losses, terms added to them, and the balance between the tasks.
 
-    A module, because terms and balance may have parameters and state; the model is not one of its parts.
+    It is a module because terms and balance may have parameters and buffers; the model is not part of it.
     """
 
     def __init__(self, supervised: Supervised, terms: Iterable[Term] = (), *, balance: Balance | None = None) -> None:
@@ -31,13 +31,13 @@ class Objectives(Objective):
         return list(self._terms)  # type: ignore[arg-type]
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Let every term look at the model, before training, and put the balance where the model is."""
+        """Prepare every term for the model, and move the balance to its device."""
         self.balance.to(next(model.parameters()).device)
         for term in self.terms:
             term.prepare(model)
 
     def after_step(self, model: MultiTaskModel, losses: Mapping[str, Tensor]) -> None:
-        """Let every term follow the weights, and the balance the step's losses, after a step of the optimizer."""
+        """Update terms and balance after a step of the optimizer."""
         super().after_step(model, losses)
         for term in self.terms:
             term.after_step(model)
@@ -45,7 +45,7 @@ class Objectives(Objective):
     def forward(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return each set's loss before balancing, times the share of the step's rows that this batch holds.
 
-        A set of triplets has no supervised loss, only what terms give for it.
+        A set of triplets has no supervised loss, only terms.
         """
         terms = [term for term in self.terms if term.weight]
         compared = {name for term in terms if term.compares for name in term.goals}

@@ -1,4 +1,4 @@
-"""The proximal half of SMART: outputs that stay near those of the averaged weights (arXiv:1911.03437)."""
+"""Proximal: outputs that stay close to those of averaged weights; the second half of SMART (arXiv:1911.03437)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Proximal(Term):
     """μ · ℓ_s(f(x; θ), f(x; θ̃)): momentum Bregman proximal point optimization, section 3.2.
 
     θ̃ is a moving average of the weights, θ̃ ← β θ̃ + (1 − β) θ after every step of the optimizer; it starts at the
-    weights that training starts from and is kept in `checkpoints/last`. The paper solves each proximal
-    problem by several steps before θ̃ moves; here θ̃ moves with every step.
+    initial weights and is saved in `checkpoints/last`. The paper solves each proximal problem with several steps before
+    it updates θ̃; here θ̃ is updated after every step.
 
     Dropout: f(x; θ) is the supervised pass, f(x; θ̃) has none. No gradient flows through θ̃.
 
-    Costs one forward pass beside the supervised one, and a second copy of the weights.
+    Costs one additional forward pass and a second copy of the weights.
     """
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0, beta: float = 0.99) -> None:
@@ -32,13 +32,13 @@ class Proximal(Term):
         self.average: MultiTaskModel | None = None
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Copy the weights that training starts from."""
+        """Copy the initial weights."""
         if self.weight > 0:
             self.average = copy.deepcopy(model).requires_grad_(False).eval()
 
     @torch.no_grad()
     def after_step(self, model: MultiTaskModel) -> None:
-        """Move the average a little towards the weights."""
+        """Update the average."""
         if self.average is None:
             return
         for average, weight in zip(self.average.parameters(), model.parameters(), strict=True):

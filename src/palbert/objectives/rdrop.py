@@ -1,4 +1,4 @@
-"""R-Drop: outputs that depend little on what dropout drops (Wu et al. 2021, arXiv:2106.14448)."""
+"""R-Drop: outputs that depend little on the dropout masks (Wu et al. 2021, arXiv:2106.14448)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from palbert.objectives import Goal, Pass, Term
 
 
 class RDrop(Term):
-    """All rows once more with other dropout masks; both answer the labels, and each other.
+    """Compute every row twice with different dropout masks, and penalise the divergence of the two outputs.
 
-    The supervised loss becomes the mean over both passes, and α ½ (KL(p‖q) + KL(q‖p)) is added; for numbers
-    α times the squared difference. Gradients flow through both passes. The paper takes the sum of both
-    losses; the mean, as in the authors' code, keeps the scale of a loss without R-Drop.
+    The supervised loss becomes the mean over both, and α ½ (KL(p‖q) + KL(q‖p)) is added; for numbers, α times the
+    squared difference. Gradients flow through both. The paper uses the sum of both losses; the mean, as in the
+    authors' code, keeps the scale of a loss without R-Drop.
 
-    As in the paper, both are one pass over a batch that holds every row twice.
+    As in the paper, this is one pass over a batch that holds every row twice.
     """
 
     averages = True
@@ -29,11 +29,11 @@ class RDrop(Term):
 
     @property
     def compares(self) -> bool:
-        """Whether rows come twice: always."""
+        """True: the term compares two computations of the same rows."""
         return True
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Refuse a model without dropout: both passes would be the same."""
+        """Raise RecipeError for a model without dropout, whose two outputs would be equal."""
         config = model.encoder.config
         if self.weight == 0 or config.dropout or config.attention_dropout:
             return
@@ -46,7 +46,7 @@ class RDrop(Term):
             )
 
     def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
-        """Return the distance between the passes."""
+        """Return the weighted divergence of both outputs."""
         assert clean.again is not None
         values = {}
         for name in batch.parts:

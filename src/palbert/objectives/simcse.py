@@ -1,4 +1,4 @@
-"""SimCSE: a text is nearer to itself under other dropout than to the batch (Gao et al. 2021, arXiv:2104.08821)."""
+"""SimCSE: pull two dropout views of a text together, away from other texts (Gao et al. 2021, arXiv:2104.08821)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from palbert.options import check_number, check_switch
 
 
 class SimCSE(Term):
-    """InfoNCE over the cosines of the pooled vectors of two passes with different dropout, unsupervised.
+    """InfoNCE over the cosines of the pooled vectors of two dropout views of each text, unsupervised.
 
-    Both views are in the supervised pass, whose batch holds every text twice. Each text is to find itself among the
-    texts of its set in the batch. Of siamese pairs, first sentences are compared with first ones and second with
-    second, so that the two of a pair, which may well mean the same, are never told apart. A joint
-    pair is one text; with `projection`, its two encodings go through a linear layer before they are compared.
-    The layer starts as the identity, is trained at the heads' rate, and serves training alone: it is kept in
-    `checkpoints/last` for resuming, not in the model.
+    Both views are computed in the supervised pass, whose batch then holds every text twice. Each text has to find
+    itself among the texts of its set in the batch. For siamese pairs, first sentences are compared with first ones and
+    second with second ones, so that the two sentences of a pair, which may mean the same, are never contrasted. A joint
+    pair is one text; with `projection`, its two views go through a linear layer before they are compared. The layer
+    starts as the identity, is trained at the heads' rate, and is used in training only: it is saved in
+    `checkpoints/last`, not in the model.
 
-    With a `dropout` of the term's own, both views are passes of their own with that rate for hidden values and
-    attention probabilities; the supervised pass and adapters keep theirs.
+    With `dropout`, both views are separate passes with that rate for hidden states and attention probabilities; the
+    supervised pass and adapters keep theirs.
 
-    A batch of one row has nothing to tell it from: the term is 0. The other rows of a batch are part of the loss,
-    so cutting a step into pieces (`training.accumulation`) changes it.
+    In a batch of one row, the term is 0. The loss depends on the other rows of a batch, so splitting a step
+    (`training.accumulation`) changes it.
 
-    Costs a supervised pass of twice the rows; with a dropout of its own, two further passes.
+    Costs a supervised pass over twice the rows; with `dropout`, two additional passes.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class SimCSE(Term):
 
     @property
     def compares(self) -> bool:
-        """Whether the supervised pass has both views."""
+        """Whether the supervised pass computes both views."""
         return self.dropout is None
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Refuse an encoder without dropout, or without a weight to train; make the layers of joint pairs."""
+        """Raise RecipeError for an encoder without dropout or trained weights; create the layers of joint pairs."""
         if self.weight == 0:
             return
         config = model.encoder.config
@@ -91,7 +91,7 @@ class SimCSE(Term):
     def views(
         self, model: MultiTaskModel, batch: PackedBatch, clean: Pass
     ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
-        """Return the pooled vectors of two passes whose dropout differs."""
+        """Return the pooled vectors of both views."""
         if self.dropout is None:
             assert clean.again is not None
             return clean.vectors, clean.again.vectors
@@ -103,8 +103,8 @@ def info_nce(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
     """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = i.
 
     Args:
-        first: What is to find its like, (rows, hidden).
-        second: Its like, row by row, and maybe others after them, (rows or more, hidden).
+        first: The anchors, (rows, hidden).
+        second: Their positives in the same order, optionally followed by negatives, (rows or more, hidden).
         temperature: τ.
     """
     cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t()  # (rows, rows or more)
@@ -112,7 +112,7 @@ def info_nce(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
 
 
 def _identity(size: int) -> nn.Linear:
-    """Make a linear layer that changes nothing yet, without drawing a random number."""
+    """Make a linear layer that is the identity, without drawing random numbers."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, size, size)  # type: ignore[no-untyped-call]
     nn.init.eye_(layer.weight)
     nn.init.zeros_(layer.bias)

@@ -20,18 +20,18 @@ from palbert.options import check_count, check_number
 class SMART(Term):
     """λ_s · max ℓ_s(f(x̃), f(x)) over ‖x̃ − x‖ ≤ ε: the smoothness-inducing adversarial term.
 
-    x are the word embeddings of one sequence; of a siamese pair, both are perturbed. The search starts from
-    noise N(0, σ²), takes T steps of length η along the gradient, scaled to length 1 in the given norm for
-    each sequence, and projects onto the ball after each one. Without that scale the gradients near
-    x̃ = x are so small that the noise would decide alone.
+    x are the word embeddings of one sequence; for a siamese pair, both sequences are perturbed. The search starts from
+    noise N(0, σ²), takes T steps of length η along the gradient, which is scaled to length 1 in the given norm for
+    each sequence, and projects onto the ball after each step. Without the scaling, gradients near x̃ = x are so small
+    that the noise alone would decide.
 
-    Dropout: f(x) is the supervised pass, not computed again; every pass with a perturbed input draws masks of
-    its own. So the term also asks for outputs that depend little on dropout. The search compares with f(x) held
-    fixed; the term's gradient flows through f(x̃) and f(x), as the formula has it, and takes x̃ − x as a
-    constant. The search leaves nothing in the parameters' `.grad`.
+    Dropout: f(x) comes from the supervised pass and is not computed again; every pass over perturbed embeddings draws
+    new masks, so the term also penalises outputs that depend on dropout. The search treats f(x) as a constant. The
+    term's gradient flows through f(x̃) and f(x), as in the formula, and treats x̃ − x as a constant. The search does not
+    change the parameters' `.grad`.
 
-    Costs T + 1 forward and T + 1 backward passes beside the supervised one; those of the search do without the
-    gradients of the weights.
+    Costs T + 1 additional forward and T + 1 additional backward passes; those of the search do not compute gradients of
+    the weights.
     """
 
     def __init__(
@@ -72,30 +72,30 @@ class SMART(Term):
         delta = self.noise(words)
         for _ in range(self.steps):
             delta.requires_grad_()
-            with held_fixed(model):  # nothing is computed for gradients of the weights
+            with held_fixed(model):  # no gradients of the weights
                 found = model(batch, embeddings=words + delta)
                 distances = [
                     self.goals[name].target.divergence(found[name], outputs[name].detach()) for name in batch.parts
                 ]
-                with torch.autocast(words.device.type, enabled=False):  # backward runs in the formats of forward
+                with torch.autocast(words.device.type, enabled=False):  # backward uses the formats of forward
                     [gradient] = torch.autograd.grad(torch.stack(distances).sum(), delta)
             length = self.length(gradient, batch).clamp(min=torch.finfo(gradient.dtype).tiny)
             delta = self.project(delta.detach() + self.eta * gradient / length, batch)
         return delta
 
     def noise(self, words: Tensor) -> Tensor:
-        """Draw where the search starts."""
+        """Draw the start of the search."""
         return torch.randn_like(words) * self.sigma
 
     def project(self, delta: Tensor, batch: PackedBatch) -> Tensor:
-        """Return the nearest point at most ε from x, for each sequence."""
+        """Project onto the ball of radius ε, for each sequence."""
         if self.norm == "inf":
             return delta.clamp(-self.epsilon, self.epsilon)
         length = self.length(delta, batch).clamp(min=self.epsilon)
         return delta * (self.epsilon / length)
 
     def length(self, values: Tensor, batch: PackedBatch) -> Tensor:
-        """Return the norm of each token's sequence, (tokens, 1)."""
+        """Return the norm over each sequence, repeated for its tokens, (tokens, 1)."""
         lengths = batch.starts.diff()
         if self.norm == "inf":
             of_sequence = torch.segment_reduce(values.abs().amax(1), "max", lengths=lengths, unsafe=True)
@@ -107,7 +107,7 @@ class SMART(Term):
 
 @contextmanager
 def held_fixed(model: nn.Module) -> Iterator[None]:
-    """Let passes through a model take its weights as constants."""
+    """Treat the weights of a model as constants in the passes within."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         for parameter in trained:

@@ -23,7 +23,7 @@ class Supervised:
         return self.of(batch, {name: [outputs] for name, outputs in model(batch).items()})
 
     def of(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
-        """Return the same, given the model's outputs: the mean where it answered more than once."""
+        """Return the same for given outputs; where there are several per set, the mean of their losses."""
         losses = {}
         for name, each in answers.items():
             part = batch.parts[name]
@@ -36,5 +36,5 @@ class Supervised:
 
 
 def mean(losses: Sequence[Tensor]) -> Tensor:
-    """Return the mean of losses; of one, itself."""
+    """Return the mean of the losses; a single one is returned as it is."""
     return losses[0] if len(losses) == 1 else torch.stack(list(losses)).mean()

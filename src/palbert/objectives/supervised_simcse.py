@@ -1,4 +1,4 @@
-"""Supervised SimCSE: what follows from a text is nearest to it (Gao et al. 2021, arXiv:2104.08821)."""
+"""Supervised SimCSE: pull a text and what it entails together (Gao et al. 2021, arXiv:2104.08821)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from palbert.options import check_number, check_switch
 class SupervisedSimCSE(Term):
     """InfoNCE over the cosines of the pooled vectors of triplets (anchor, positive, hard negative), equation 5.
 
-    Each anchor is to find its positive among the positives and hard negatives of the batch; with
-    `hard_negatives = false` among the positives alone. The vectors are those of the one pass over the batch, with
-    the task's pooling and adapters; the heads have no part in it. The paper puts a layer on the first token's
-    vector; here the vectors that are compared are those that the heads read, and pooling "pooler" has such a layer.
+    Each anchor has to find its positive among the positives and hard negatives of the batch; with
+    `hard_negatives = false`, among the positives only. The vectors come from the pass over the batch, with the task's
+    pooling and adapters; the heads are not used. The paper adds a layer to the first token's vector; here the compared
+    vectors are those that heads read, and pooling "pooler" has such a layer.
 
-    The other rows of a batch are part of the loss, so cutting a step into pieces (`training.accumulation`)
-    changes it.
+    The loss depends on the other rows of a batch, so splitting a step (`training.accumulation`) changes it.
 
-    Costs no pass beside that over the triplets.
+    Costs no additional pass.
     """
 
     triplets: ClassVar[bool] = True
@@ -44,7 +43,7 @@ class SupervisedSimCSE(Term):
         self.hard_negatives = check_switch("hard_negatives", hard_negatives)
 
     def prepare(self, model: MultiTaskModel) -> None:
-        """Refuse a model without a weight to train before the heads."""
+        """Raise RecipeError for a model without trained weights in front of the heads."""
         if self.weight > 0:
             check_trained("supervised-simcse", model, self.goals)
 

@@ -54,7 +54,7 @@ class SplitSummary:
 
     @property
     def shared(self) -> list[tuple[str, int]]:
-        """What a training set has in common with dev and test, as far as it has."""
+        """The kinds of overlap of a training set that were found, with their rows."""
         return [(kind, rows) for kind, rows in self.overlap.items() if rows]
 
     @property

@@ -21,7 +21,7 @@ class Score:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more is better; assumed of a metric that palbert does not know."""
+        """Whether more is better; assumed for a metric that palbert does not know."""
         return not is_metric(self.metric) or find_metric(self.metric).higher_is_better
 
     def gain_over(self, other: float) -> float:
@@ -37,7 +37,7 @@ class Score:
         return f"{number(self.low)} to {number(self.high)}"
 
     def clearly_beats(self, other: float) -> bool:
-        """Tell whether the whole interval is better than `other`."""
+        """Return whether the whole interval is better than `other`."""
         worst = self.low if self.higher_is_better else self.high
         return worst is not None and (worst > other if self.higher_is_better else worst < other)
 
@@ -53,7 +53,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Write a share of 1 as a percentage; a share too small for its digits is not written as none."""
+    """Write a share of 1 as a percentage; a small share is written as below the smallest number, not as 0."""
     smallest = 10.0**-digits
     if 0.0 < 100.0 * share < smallest / 2.0:
         return f"<{THIN_SPACE}{smallest:.{digits}f}{THIN_SPACE}%"

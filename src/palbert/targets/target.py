@@ -44,11 +44,11 @@ class Target(ABC):
         range: The lowest and the highest number.
     """
 
-    losses: ClassVar[tuple[str, ...]]
+    losses: ClassVar[tuple[str, ...]] = ()
     """The losses that fit, by name; the first one is the default."""
     smoothed_losses: ClassVar[tuple[str, ...]] = ()
     """Those of them that take `label_smoothing`."""
-    metrics: ClassVar[tuple[str, ...]]
+    metrics: ClassVar[tuple[str, ...]] = ()
     """The default metrics; the first one counts in the overall score."""
     other_metrics: ClassVar[tuple[str, ...]] = ()
     """Further metrics that fit."""

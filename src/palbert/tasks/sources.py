@@ -21,7 +21,7 @@ class Value(BaseModel):
 
 
 class Source(Value):
-    """One file, or one Hub data set, with what differs in it from its task."""
+    """One file, or one Hub data set, with the settings that differ from its task's."""
 
     path: str
     """A CSV, TSV, JSONL or Parquet file, or `hf:owner/name[/config]:split`."""
@@ -44,7 +44,7 @@ Sources = tuple[Source, ...]
 
 
 class ExtraSet(Value):
-    """Further training rows for a task, drawn apart from its own: `[tasks.quora.extra.snli]`."""
+    """A further training set of a task, sampled separately: `[tasks.quora.extra.snli]`."""
 
     train: Sources = Field(min_length=1)
     """Training files, read as one set."""
@@ -61,7 +61,7 @@ class ExtraSet(Value):
     bad_rows: Literal["error", "drop"] | None = None
     """What to do with rows that lack a text or a label; as for the task unless given."""
     factor: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """Factor on how often the set is drawn, with samplers that draw; 0.1 is a tenth as often as its size says."""
+    """Factor on how often the set is drawn, with samplers that draw; 0.1 is a tenth of what its size gives."""
     batch_size: int | None = Field(default=None, ge=1)
     """Examples of this set per step; the task's unless given."""
     max_length: int | None = Field(default=None, ge=3)
@@ -80,7 +80,7 @@ class ExtraSet(Value):
 
 
 def with_lists(values: Any, *files: str) -> Any:
-    """Let one file stand for a list of one, and one text column too."""
+    """Turn a single file, or a single text column, into a list of one."""
     if not isinstance(values, dict):
         return values
     values = dict(values)

@@ -40,7 +40,7 @@ class Task(Value):
     range: tuple[float, float] | None = None
     """Lowest and highest number; predictions are clipped to it, labels outside it are errors."""
     target: TargetChoice
-    """What an answer is: one of several classes, yes or no, or a number."""
+    """What is predicted: one of several classes, yes or no, a number, or any number of classes."""
 
     train: Sources = ()
     """Training files, read as one set."""
@@ -53,7 +53,7 @@ class Task(Value):
     label: str = "label"
     """Label column."""
     id: str = "id"
-    """Row id column; rows are numbered where it is absent."""
+    """Row id column; without it, rows are numbered."""
     labels: Labels | None = None
     """Label mapping, `{entailment = 1, contradiction = 0, neutral = "drop"}`, or a factor such as `"x4"`."""
     quoting: Quoting = "auto"
@@ -63,18 +63,18 @@ class Task(Value):
     extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
     """Further training sets by name, each with its own mapping, factor and batch size."""
     drop_overlap: tuple[Overlap, ...] = ()
-    """Training rows to leave out: those in "dev" or "test" too, or with a text of theirs, "dev-texts", "test-texts"."""
+    """Training rows to leave out: rows of "dev" or "test", or rows with a text of theirs, "dev-texts", "test-texts"."""
 
     batch_size: int | None = Field(default=None, ge=1)
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
     max_length: int = Field(default=128, ge=3)
-    """Tokens per sequence, special tokens included; longer ones are cut and counted."""
+    """Tokens per sequence, special tokens included; longer ones are truncated and counted."""
     pair_input: Literal["joint", "siamese"] = "joint"
     """Pairs as one sequence `[CLS] a [SEP] b [SEP]`, or as two sequences."""
     pooling: PoolingChoice = Component(name="cls")
     """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: HeadChoice = Component(name="linear")
-    """What turns vectors into the answer: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
+    """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout in front of the head."""
     loss: LossChoice = Component(name="")
@@ -82,13 +82,13 @@ class Task(Value):
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of every label that is spread evenly over the classes; for cross-entropies."""
     prior: tuple[float, ...] = ()
-    """Share of each class where the model will be used, if it is not that of the training rows; binary: of yes."""
+    """Share of each class where the model will be used, if it differs from the training rows; binary: share of yes."""
     metrics: tuple[str, ...] = ()
-    """What is measured; the first one stands for the task in the overall score."""
+    """What is measured; the first one represents the task in the overall score."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Factor of this task's loss."""
     teachers: tuple[str, ...] = ()
-    """Runs of models trained before, whose answers the objective `distillation` takes for soft targets."""
+    """Run folders of models whose outputs the objective `distillation` learns from."""
 
     @model_validator(mode="before")
     @classmethod
@@ -98,7 +98,7 @@ class Task(Value):
         values = with_lists(values, "train", "dev", "test", "teachers", "drop_overlap")
         target = target_class(values.get("target"))
         if target is not None:
-            values.setdefault("loss", target.losses[0])
+            values.setdefault("loss", target.losses[0] if target.losses else Component(name=""))
             values.setdefault("metrics", target.metrics)
             values.setdefault("classes", target.default_classes)
         return values
@@ -133,6 +133,8 @@ class Task(Value):
             )
         problems += self.target.problems()
         loss = self.loss.name
+        if not loss:
+            problems.append(f"target '{self.target.name}' has no default loss. Set loss = \"my_module:my_loss\"")
         if loss not in self.target.losses and loss in LOSSES.paths:
             fitting = ", ".join(f"'{name}'" for name in self.target.losses)
             problems.append(f"loss '{loss}' does not fit target '{self.target.name}', which takes {fitting}")

@@ -1,4 +1,4 @@
-"""Check: what the data of a recipe holds, and what is wrong with it."""
+"""Check: summarise the data of a recipe, and report what is wrong with it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def label_shares(summary: SplitSummary) -> str:
 
 
 def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary]) -> None:
-    """Write the page with the plots."""
+    """Write the HTML page of a data check."""
     write_text(path, render_data_report(title, summaries))
 
 
@@ -74,7 +74,7 @@ def _summarise(
     repeated, conflicting = _repeated(rows, dataset)
     examples = [
         *([f"{plural(dataset.unpaired, 'premise')} left out: {UNPAIRED}."] if dataset.unpaired else []),
-        *(f"In train too: {_shown(dataset, index)}" for index in leaked[:EXAMPLES]),
+        *(f"Also in train: {_shown(dataset, index)}" for index in leaked[:EXAMPLES]),
         *(f"Twice: {_shown(dataset, index)}" for index in repeated[:EXAMPLES]),
         *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
     ]
@@ -97,7 +97,7 @@ def _summarise(
 
 
 def _repeated(rows: list[Row], dataset: Dataset) -> tuple[list[int], list[int]]:
-    """Return rows that came before, and those of them that came with another label."""
+    """Return the rows whose texts occurred before, and those of them that have another label."""
     first: dict[Row, int] = {}
     repeated, conflicting = [], []
     for index, row in enumerate(rows):

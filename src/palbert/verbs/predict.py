@@ -1,4 +1,4 @@
-"""Predict: Predictor, texts in, predictions out."""
+"""Predict: load a run, and predict for texts or pairs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a task says of one text or pair."""
+    """The prediction of a task for one text or pair."""
 
     answer: Any
-    """The class, the number, or what else the task's target answers with."""
+    """As the task's target gives it: a class name, a number, or a list of class names."""
     probabilities: dict[str, float] | None = None
     """The probability of each class."""
 
@@ -47,7 +47,7 @@ def load(
 
 
 class Predictor:
-    """A trained model that answers for all of its tasks."""
+    """A trained model that predicts for all of its tasks."""
 
     def __init__(self, opened: OpenedCheckpoint, machine: Machine) -> None:
         self.tasks = opened.tasks
@@ -62,7 +62,7 @@ class Predictor:
         return self.tasks[name]
 
     def predict(self, task: str, texts: Sequence[Text]) -> list[Prediction]:
-        """Answer for texts, or for pairs of texts if the task takes pairs."""
+        """Predict for texts, or for pairs of texts if the task takes pairs."""
         spec = self.task(task)
         columns = _columns(spec, texts)
         if not columns[0]:
@@ -70,7 +70,7 @@ class Predictor:
         tokens = tuple(self.tokenizer(column) for column in columns)
         cut = count_truncated(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
         if cut:
-            log.warning("%d of %d rows were longer than %d tokens and were cut", cut, len(texts), spec.max_length)
+            log.warning("%d of %d rows were longer than %d tokens and were truncated", cut, len(texts), spec.max_length)
         decoded, target = self.inference.answer(spec, tokens), spec.target
         answers = [target.answer(predicted) for predicted in decoded.predicted]
         if decoded.probabilities is None:

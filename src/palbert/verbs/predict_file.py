@@ -1,4 +1,4 @@
-"""Predict a whole file: chunk by chunk, in constant memory, to a file that appears when it is complete."""
+"""Predict a whole file chunk by chunk, in constant memory; the output appears when it is complete."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def predict_file(
             done += len(chunk)
             line.advance(len(chunk))
     if empty:
-        log.warning("%d of %d rows had an empty text; they were answered all the same.", empty, done)
+        log.warning("%d of %d rows had an empty text; they were predicted nevertheless.", empty, done)
     return done
 
 
@@ -84,7 +84,7 @@ def _answer_columns(predictions: Sequence[Prediction], target: Target, *, flat: 
 
 
 def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: list[str]) -> list[str]:
-    """Return the columns of the input, once it is sure that the texts are there and the answers have room."""
+    """Return the columns of the input; raise DataError if texts are missing or columns of answers are taken."""
     there = column_names(str(source), quoting=quoting)
     for name in wanted:
         if name not in there:
@@ -99,7 +99,7 @@ def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: lis
 
 @contextmanager
 def _writer(output: Path) -> Iterator[Write]:
-    """Give a function that appends columns; the file takes its name when the block ends well."""
+    """Give a function that appends columns; the output appears when the block ends without an error."""
     suffix = output.suffix.lower()
     openers = {".csv": _open_csv, ".tsv": _open_tsv, ".jsonl": _open_jsonl, ".parquet": _open_parquet}
     if suffix not in openers:

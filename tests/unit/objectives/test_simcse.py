@@ -150,7 +150,7 @@ def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> No
     SimCSE(still.goals, weight=0).prepare(still.model)
     frozen = scene(dropout=0.1)
     frozen.model.encoder.requires_grad_(False)
-    with pytest.raises(RecipeError, match="it is frozen"):
+    with pytest.raises(RecipeError, match="which is frozen"):
         SimCSE(frozen.goals).prepare(frozen.model)
     with pytest.raises(PalbertError, match="temperature"):
         SimCSE({}, temperature=0)
@@ -161,7 +161,7 @@ def test_a_frozen_encoder_needs_adapters_of_the_terms_own_tasks(scene: MakeScene
     stage.model.encoder.requires_grad_(False)
     stage.model.adapters["one"], stage.model.adapter_of["classes"] = nn.Linear(2, 2), "one"
     SimCSE(dict.fromkeys(("classes", "classes+more"), stage.goals["classes"])).prepare(stage.model)
-    with pytest.raises(RecipeError, match=r"it is frozen; binary-joint, .* has no adapter that learns"):
+    with pytest.raises(RecipeError, match=r"which is frozen; binary-joint, .* has no trained adapter"):
         SimCSE(stage.goals).prepare(stage.model)
 
 

@@ -255,6 +255,6 @@ def test_a_term_is_given_its_own_kind_of_sets(tiny_recipe: dict[str, Any], nli: 
 def test_a_frozen_model_is_refused(scene: MakeScene) -> None:
     stage = scene("classes")
     stage.model.encoder.requires_grad_(False)
-    with pytest.raises(RecipeError, match="supervised-simcse trains the encoder, and it is frozen"):
+    with pytest.raises(RecipeError, match="supervised-simcse trains the encoder, which is frozen"):
         SupervisedSimCSE({"classes+nli": stage.goals["classes"]}).prepare(stage.model)
     SupervisedSimCSE({}, weight=0).prepare(stage.model)

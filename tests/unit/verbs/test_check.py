@@ -103,9 +103,9 @@ def test_findings_are_shown_by_example(recipe: Path) -> None:
     train, dev, *_ = check_data(recipe)
     assert any(line.startswith("Twice with different labels: tone train") for line in train.examples)
     assert sum(line.startswith("Twice: tone train") for line in train.examples) == 2
-    assert [line for line in dev.examples if line.startswith("In train too")] == [
-        "In train too: tone dev 0: THE SOUP was great",
-        "In train too: tone dev 1: you fool",
+    assert [line for line in dev.examples if line.startswith("Also in train")] == [
+        "Also in train: tone dev 0: THE SOUP was great",
+        "Also in train: tone dev 1: you fool",
     ]
 
 

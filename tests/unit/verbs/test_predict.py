@@ -196,5 +196,5 @@ def test_int8_gives_a_text_the_same_answer_in_every_company(trained: Path) -> No
 
 def test_int8_on_an_accelerator_is_refused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palbert.runtime.precision._has_mps", lambda: True)
-    with pytest.raises(DeviceError, match="for the CPU; the device is 'mps'"):
+    with pytest.raises(DeviceError, match="needs the CPU; the device is 'mps'"):
         palbert.load(trained, precision="int8")

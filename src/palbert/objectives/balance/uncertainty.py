@@ -1,4 +1,4 @@
-"""Uncertainty: losses weighed by a trained noise of each task (Kendall, Gal & Cipolla 2018, arXiv:1705.07115)."""
+"""Uncertainty: losses weighted by a trained variance per task (Kendall, Gal & Cipolla 2018, arXiv:1705.07115)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palbert.objectives.balance.balance import Balance
 
 
 class Uncertainty(Balance):
-    """e^(−s) L + s/2 for classes and binary, ½ e^(−s) L + s/2 for numbers, with one trained s = log σ² per task.
+    """c e^(−s) L + s/2 with one trained s = log σ² per task; c is ½ for numbers and 1 for other targets.
 
     Equations 7 and 10, with s in place of σ as in section 3.2, which avoids a division by 0. All s start at 0, where
     the loss of classes is unchanged and that of numbers is halved. A loss that stays at L pulls s towards log 2L, or
@@ -36,7 +36,7 @@ class Uncertainty(Balance):
         }
 
     def weights(self) -> dict[str, Tensor]:
-        """Return e^(−s), for numbers half of it."""
+        """Return c e^(−s)."""
         return {name: self._weight(name).detach() for name in self.places}
 
     def _log_variance(self, name: str) -> Tensor:

@@ -1,0 +1,79 @@
+"""Prediction files: what is written is read back, for every target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from palbert.errors import DataError
+from palbert.inference.results import TaskResult
+from palbert.registry import TARGETS
+from palbert.reporting.predictions import probability_column, read_predictions, write_predictions
+from palbert.targets import Target
+
+CLASSES = ('quoted "a"', "b, c")
+ROWS = 6
+
+
+def result(target: Target, *, pair: bool = False) -> TaskResult:
+    generator = torch.Generator().manual_seed(0)
+    gold, decoded = (target.decode(torch.randn(ROWS, target.outputs, generator=generator)) for _ in range(2))
+    text: tuple[str, ...] = ("one\nline", "two")[: 1 + pair]
+    return TaskResult(
+        task="mine",
+        split="dev",
+        target=target,
+        metric=target.metrics[0],
+        scores={},
+        ids=[f"{row}" for row in range(ROWS)],
+        texts=[text] * ROWS,
+        gold=target.gold(gold.predicted),
+        predicted=decoded.predicted,
+        probabilities=decoded.probabilities,
+    )
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("pair", [False, True])
+def test_what_is_written_is_read_back(name: str, pair: bool, tmp_path: Path) -> None:
+    target: Target = TARGETS[name](classes=() if name == "number" else CLASSES)
+    written = result(target, pair=pair)
+    path = write_predictions(tmp_path, written)
+    assert path.name == "mine-dev.csv"
+    read = read_predictions(path, target=target)
+    assert read.ids == written.ids
+    np.testing.assert_allclose(read.gold, written.gold, rtol=1e-5)
+    np.testing.assert_allclose(read.predicted, written.predicted, rtol=1e-5)
+    assert read.gold.dtype == written.gold.dtype
+    if written.probabilities is None:
+        assert read.probabilities is None
+    else:
+        assert read.probabilities is not None
+        np.testing.assert_allclose(read.probabilities, written.probabilities, atol=1e-6)
+
+
+def test_the_columns_are_those_that_others_rely_on(tmp_path: Path) -> None:
+    path = write_predictions(tmp_path, result(TARGETS["binary"](classes=("no", "yes")), pair=True))
+    assert path.read_text("utf-8").splitlines()[0] == "id,gold,prediction,p(no),p(yes),text1,text2"
+    path = write_predictions(tmp_path, result(TARGETS["number"]()))
+    assert path.read_text("utf-8").splitlines()[0] == "id,gold,prediction,text"
+    assert probability_column("yes") == "p(yes)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,gold,prediction\n1,yes,maybe\n", "row 1: not a prediction file of this target: there is no class 'maybe'"),
+        ("id,prediction\n1,yes\n", "row 1: not a prediction file of this target: 'gold'"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_with_its_row(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text, "utf-8")
+    target: Any = TARGETS["binary"](classes=("no", "yes"))
+    with pytest.raises(DataError, match=message):
+        read_predictions(path, target=target)
