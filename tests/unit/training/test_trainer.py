@@ -232,7 +232,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_exit_code_1(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = LOSSES["mse"]
-    broken = "palbert.objectives.supervised.mean_squared_error"
+    broken = "palbert.objectives.losses.mean_squared_error"
     monkeypatch.setattr(broken, lambda outputs, labels: good(outputs, labels) * float("nan"))
     with pytest.raises(TrainingError, match=r"The loss of 'sts' became nan by step \d+\..*learning_rate") as caught:
         verb.train(recipe(tasks={"sst": {}, "quora": {}, "sts": {}}), out=tmp_path / "run")
