@@ -27,7 +27,8 @@ class TaskAnswers:
         """Return the content of each file by its name."""
         suffix = "" if self.split == "test" else f"-{self.split}"
         files = {f"predictions/{self.task.name}{suffix}.csv": self._plain()}
-        if course := PREDICTION_FILES.get(self.task.name):
+        course = PREDICTION_FILES.get(self.task.name)
+        if course and not self.task.target.many:  # the course knows one answer per row
             files[course.name.format(split=self.split)] = self._in_course_form(course)
         return files
 

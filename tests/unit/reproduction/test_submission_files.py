@@ -48,3 +48,11 @@ def test_all_files_are_written_and_returned_by_task(tmp_path: Path) -> None:
         "sts": ["predictions/sts.csv", "sts-test-output.csv"],
     }
     assert all(path.is_file() for paths in written.values() for path in paths)
+
+
+def test_answers_of_several_classes_are_joined_and_have_no_course_form() -> None:
+    task = Task.model_validate(
+        {"name": "sst", "kind": "single", "target": "multilabel", "classes": ["a", "b"], "text": "x"}
+    )
+    [(name, content)] = TaskAnswers(task, "test", ["1", "2"], [["a", "b"], []]).files().items()
+    assert (name, content.splitlines()) == ("predictions/sst.csv", ["id,prediction", "1,a|b", "2,"])
