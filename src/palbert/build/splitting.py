@@ -52,7 +52,8 @@ def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -
     shared = len(set(model.adapter_of.values())) < len(model.adapter_of)
     if shared and any(parameter.requires_grad for parameter in model.adapters.parameters()):
         yield "tasks share an adapter"
-    if any(type(term) not in OBJECTIVES.values() for term in objective.terms):
+    known = {OBJECTIVES[name] for name in OBJECTIVES.paths}  # not those of installed packages
+    if any(type(term) not in known for term in objective.terms):
         yield "a custom objective may use the encoder's weights"
     if machine.device.type != "cuda" and machine.precision != "fp32":
         yield f"{machine.precision} on {machine.device}"

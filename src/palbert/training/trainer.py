@@ -193,9 +193,9 @@ class Trainer:
 
     def fit(self) -> bool:
         """Train from the current position to the end of the last epoch; return False if stopped early."""
-        for hook in self.hooks:
-            hook.on_start(self)
         try:
+            for hook in self.hooks:
+                hook.on_start(self)
             while self.position.epoch < self.epochs.stop:
                 if not self._run_epoch():
                     for hook in self.hooks:

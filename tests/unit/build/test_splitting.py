@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from palbert.gradients.split import Trunk
 from palbert.model import factors
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
+from palbert.objectives.rdrop import RDrop
 from palbert.recipe.load import make_recipe
+from palbert.registry import OBJECTIVES
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
 
@@ -81,3 +84,21 @@ def test_what_prevents_it_is_logged(
         trunk, _ = find(**changes)
     assert trunk is None
     assert f"each task has its own backward pass: {reason}" in caplog.text
+
+
+class Plugin(RDrop):
+    """An objective of another package."""
+
+
+def test_an_objective_of_an_installed_package_is_a_custom_one(
+    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    point = EntryPoint("plugin", f"{__name__}:Plugin", "palbert.objectives")
+    monkeypatch.setitem(OBJECTIVES.__dict__, "plugins", {"plugin": point})
+    recipe = make_recipe({**tiny_recipe, "objectives": ["plugin"]})
+    run = verb.TrainingRun(recipe, RunFolder(tmp_path / "run")).prepare()
+    model, objective = run.trainer.model, run.trainer.objective
+    assert isinstance(model, MultiTaskModel) and isinstance(objective, Objectives)
+    with caplog.at_level(logging.INFO, logger="palbert.build.splitting"):
+        assert find_trunk(model, objective, run.machine, tokens=100, tasks=3, processes=1) is None
+    assert "a custom objective may use the encoder's weights" in caplog.text

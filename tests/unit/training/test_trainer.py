@@ -398,6 +398,16 @@ def test_hooks_see_the_end_of_a_run_that_fails(start: Start, monkeypatch: pytest
     assert diary.entries == ["start", "step 1", "end"]
 
 
+def test_a_hook_that_cannot_start_ends_those_that_have(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer, diary = trainer_with_diary(start)
+    broken = Hook()
+    monkeypatch.setattr(broken, "on_start", lambda trainer: crash())
+    trainer.hooks.append(broken)
+    with pytest.raises(RuntimeError, match="power cut"):
+        trainer.fit()
+    assert diary.entries == ["start", "end"]
+
+
 def test_a_frozen_encoder_stays_as_it_is(start: Start) -> None:
     run = start(encoder={"frozen": True})
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
