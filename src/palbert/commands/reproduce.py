@@ -41,7 +41,8 @@ def reproduce(
 
     The same command continues what was stopped.
 
-    Examples:
+    Example commands:
+
     palbert reproduce sullivan_kumar/table3 --data course --seeds 3 --jobs 2
 
     palbert reproduce li/table4 li/table5 --encoder encoders/bert-base-uncased

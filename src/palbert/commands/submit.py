@@ -43,7 +43,8 @@ def submit(
 ) -> None:
     """Predict the test sets of a run: one file per task, in the course's format and as plain CSV.
 
-    Examples:
+    Example commands:
+
     palbert submit runs/mine --test data
 
     palbert submit runs/mine --test data --test quora=quora-dev.csv --out handed-in

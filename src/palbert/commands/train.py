@@ -47,7 +47,8 @@ def train(
 ) -> None:
     """Train a recipe and write a report.
 
-    Examples:
+    Example commands:
+
     palbert train my.toml --set training.epochs=5 --out runs/mine
 
     palbert train my.toml --out runs/mine --resume
@@ -86,7 +87,8 @@ def pretrain(
 ) -> None:
     """Train the encoder further on masked words of the tasks' training texts, before any task.
 
-    Examples:
+    Example commands:
+
     palbert pretrain my.toml --text reviews.txt --out encoders/mine
 
     palbert train my.toml --set encoder=encoders/mine

@@ -40,15 +40,15 @@ class RunReport:
     records: list[dict[str, Any]] = field(default_factory=list)
     """The lines of metrics.jsonl."""
     train_labels: dict[str, Values] = field(default_factory=dict)
-    """Labels of the train rows, by task."""
+    """Labels of the training rows, by set."""
     recipe_text: str = ""
     """The resolved recipe, as TOML."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know about the scores, one sentence each."""
     lengths: dict[str, Values] = field(default_factory=dict)
-    """Token lengths of the train rows before truncation, by task."""
+    """Token lengths of the training rows before truncation, by set."""
     max_lengths: dict[str, int] = field(default_factory=dict)
-    """The length at which rows are truncated, in tokens, by task."""
+    """The length at which rows are truncated, in tokens, by set."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _OverallScore:
 
 @dataclass(frozen=True)
 class _DataRow:
-    """One task in the table of the data section."""
+    """One task or extra training set in the table of the data section."""
 
     task: str
     train: int | None
@@ -188,7 +188,7 @@ def _score_plot(report: RunReport) -> list[Plot]:
             metric = find_metric(metric).scaled_text(metric)
         scores[f"{task} {metric}"] = values
     totals = [math.nan if record.get("overall") is None else record["overall"] for record in evaluations]
-    caption = "Scores on the evaluated split after every epoch; 0 is before training. The best overall is ringed."
+    caption = "Scores on dev after each epoch; 0 is before training. The best overall score is circled."
     epochs = [record["epoch"] for record in evaluations]
     return plot(caption, plots.score_curves, epochs, scores, overall=totals)
 
@@ -212,7 +212,7 @@ def _count_plot(report: RunReport) -> list[Plot]:
             for task in names
             if any(task in record.get(side, {}) for record in epochs)
         }
-    caption = "Batches of each task in every epoch: rings as the sampler planned, dots as drawn."
+    caption = "Batches of each set in each epoch: circles as planned by the sampler, dots as drawn."
     numbers = [record["epoch"] for record in epochs]
     return plot(caption, plots.task_counts, numbers, counts["planned"], counts["drawn"])
 
@@ -228,7 +228,7 @@ def _learning_summary(records: Sequence[Record]) -> str:
     parts = []
     if train:
         speeds = [record["tokens_per_second"] for record in train if "tokens_per_second" in record]
-        speed = f", {count(float(np.median(speeds)))} tokens a second (median)" if speeds else ""
+        speed = f", {count(float(np.median(speeds)))} tokens per second (median)" if speeds else ""
         parts.append(f"{plural(int(train[-1]['step']), 'step')}{speed}.")
     totals = [(record["overall"], record["epoch"]) for record in evaluations if record.get("overall") is not None]
     if totals:

@@ -193,6 +193,19 @@ def test_the_page_gives_the_interval_of_the_main_metric(three_tasks: list[TaskRe
         assert f"{number(low)} – {number(high)}" in page
 
 
+def test_train_rows_include_sets_without_labels(three_tasks: list[TaskResult]) -> None:
+    report = run_report(three_tasks)
+    triplets = {"rows": {"sts+nli": {"train": 1000}}}
+    report = replace(
+        report,
+        summary={**report.summary, **triplets},
+        lengths={**report.lengths, "sts+nli": np.arange(3, 9)},
+        max_lengths={**report.max_lengths, "sts+nli": 64},
+    )
+    assert "<dt>train rows</dt><dd>1,180</dd>" in render_report(report)
+    assert "<dt>scored rows</dt><dd>180 (dev)</dd>" in render_report(report)
+
+
 def test_texts_and_names_are_escaped() -> None:
     evil = '<script>alert(1)</script> & "quotes"'
     results = [replace(result(text=evil), task="<i>sst</i>", target=TARGETS["classes"](classes=("<b>", "&", "c")))]
