@@ -103,6 +103,11 @@ def _run() -> None:
             traceback.print_exc()
         complain(error.message, error.hint)
         sys.exit(error.exit_code)
+    except OSError as error:  # a file that cannot be read, a lost disk or network
+        if debug:
+            traceback.print_exc()
+        complain(str(error), None)
+        sys.exit(1)
     except Exception as error:
         if debug:
             traceback.print_exc()

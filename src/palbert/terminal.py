@@ -95,7 +95,8 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     # A pipe or a file has no width: there, nothing is wrapped and each row stays on one line.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
+    width = None if sys.stdout.isatty() else 10_000
+    console = Console(markup=False, emoji=False, highlight=False, width=width)
     console.print(table)
 
 

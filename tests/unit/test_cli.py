@@ -177,3 +177,13 @@ def test_an_unexpected_error_is_reported_as_a_bug(cli: Cli, monkeypatch: pytest.
         "error: RuntimeError: no such thing\n  This is a bug in palbert. Re-run with --debug and report it.\n"
     )
     assert "Traceback" in cli("recipes", "--debug").err
+
+
+def test_a_file_that_cannot_be_read_is_not_reported_as_a_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise PermissionError(13, "Permission denied", "recipes/mine.toml")
+
+    monkeypatch.setattr("palbert.recipe.load.list_recipes", fail)
+    result = cli("recipes")
+    assert (result.code, result.err) == (1, "error: [Errno 13] Permission denied: 'recipes/mine.toml'\n")
+    assert "Traceback" in cli("recipes", "--debug").err

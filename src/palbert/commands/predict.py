@@ -43,7 +43,8 @@ def predict(
 ) -> None:
     """Predict for texts, pairs or whole files.
 
-    Examples:
+    Example commands:
+
     palbert predict runs/demo --task sst --text "A quiet little triumph."
 
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
@@ -83,8 +84,17 @@ def _print_answers(predictor: Predictor, task: str, texts: list[Any], *, as_json
 def _typed(*, pairs: bool) -> Iterator[list[Any]]:
     """Yield the lines of standard input in batches; line by line at a terminal, so that each is answered at once."""
     size = 1 if sys.stdin.isatty() else 1024
+    first = 1
     try:
         while lines := [line.rstrip("\r\n") for line in islice(sys.stdin, size)]:
-            yield [tuple(line.split("\t")) for line in lines] if pairs else lines
+            yield [_pair(line, number) for number, line in enumerate(lines, first)] if pairs else lines
+            first += len(lines)
     except UnicodeDecodeError:
         raise DataError("standard input: expected UTF-8.", hint="Convert it: iconv -f latin1 -t utf-8") from None
+
+
+def _pair(line: str, number: int) -> tuple[str, ...]:
+    texts = tuple(line.split("\t"))
+    if len(texts) != 2:
+        raise DataError(f"standard input, line {number}: expected two texts with a tab between, found {line!r:.60}.")
+    return texts

@@ -66,8 +66,9 @@ class Dataset:
 
 def load_dataset(files: DataFiles, tokenizer: TextTokenizer, *, cache: Path | None = None) -> Dataset:
     """Read and tokenize files, or load the rows from the cache if the files are unchanged."""
-    hashes = {str(file): sha256(file) for source in files.sources for file in resolve_files(source.path)}
-    folder = (cache or cache_folder()) / _key(files, list(hashes.values()), tokenizer)
+    listed = [str(file) for source in files.sources for file in resolve_files(source.path)]
+    hashes = {file: sha256(Path(file)) for file in dict.fromkeys(listed)}
+    folder = (cache or cache_folder()) / _key(files, [hashes[file] for file in listed], tokenizer)
     if os.path.isfile(folder / "dataset.json"):  # False, not an error, where the folder cannot be read
         try:
             return _load(folder, files, hashes)

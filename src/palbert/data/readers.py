@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import fnmatch
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, MissingExtraError, did_you_mean
+from palbert.runtime.files import allow_long_fields
 from palbert.tasks.sources import Quoting
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -127,7 +127,7 @@ def resolve_files(path: str) -> list[Path]:
 
 
 def _read_separated(file: Path, size: int, *, quoted: bool) -> Iterator[Chunk]:
-    csv.field_size_limit(sys.maxsize)
+    allow_long_fields()
     with file.open(encoding="utf-8-sig", newline="" if quoted else "\n") as stream:
         try:
             first = stream.readline()

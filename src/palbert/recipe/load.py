@@ -53,7 +53,7 @@ def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_file
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file as nested values."""
     try:
-        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
     return values
@@ -78,9 +78,9 @@ def list_recipes() -> list[tuple[str, str]]:
     listed = []
     for name, path in found:
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            values = {"description": f"not valid TOML: {error}"}
+            values = read_toml(path)
+        except RecipeError as error:
+            values = {"description": error.message.removeprefix(f"{path}: ")}
         if "tasks" in values or "description" in values:  # other files are tables of results, or claims about them
             listed.append((name, str(values.get("description", ""))))
     return listed

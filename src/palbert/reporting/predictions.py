@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from palbert.errors import DataError
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values
-from palbert.runtime.files import CSVWriter, write_text
+from palbert.runtime.files import CSVWriter, allow_long_fields, write_text
 from palbert.targets import Target
 
 
@@ -25,7 +25,7 @@ class Predictions:
     gold: Values
     predicted: Values
     probabilities: NDArray[np.float64] | None
-    """(rows, classes), as far as six digits tell; None for a target without classes."""
+    """(rows, classes), rounded to six digits; None for a target without classes."""
 
 
 def write_predictions(folder: Path, result: TaskResult) -> Path:
@@ -46,17 +46,18 @@ def write_predictions(folder: Path, result: TaskResult) -> Path:
 
 def read_predictions(path: Path, *, target: Target) -> Predictions:
     """Read a prediction file of a target."""
+    allow_long_fields()
     ids, gold, predicted, shares = [], [], [], []
     columns = [probability_column(name) for name in target.classes]
     with path.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
+        for number, row in enumerate(csv.DictReader(stream), 1):
             try:
                 ids.append(row["id"])
                 gold.append(target.parse(row["gold"]))
                 predicted.append(target.parse(row["prediction"]))
                 shares.append([float(row[name]) for name in columns if name in row])
-            except (KeyError, ValueError) as error:
-                raise DataError(f"{path}, row {len(ids)}: not a prediction file of this target: {error}.") from error
+            except (KeyError, TypeError, ValueError) as error:  # TypeError: a short row, whose other fields are None
+                raise DataError(f"{path}, row {number}: not a prediction of this task's target: {error}.") from error
     probabilities = np.array(shares, dtype=np.float64) if columns else None
     return Predictions(ids, target.gold(np.array(gold)), target.gold(np.array(predicted)), probabilities)
 

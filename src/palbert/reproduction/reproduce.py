@@ -112,11 +112,12 @@ def _run_all(
         for first, error in run_jobs([same[0] for same in remaining.values()], at_a_time=jobs):
             if error:
                 log.error("%s: %s", first.name, error)
+            result = None if error else {**collect_result(first.run), "jobs": jobs, "smoke": smoke}
             for job in remaining[first.key]:
-                if error:
+                if result is None:
                     done.failures[job.name] = error
                 else:
-                    job.write_result({**collect_result(first.run), "jobs": jobs, "smoke": smoke})
+                    job.write_result(result)
                 _write_table(job.table, out)
             if not error and not keep_checkpoints:
                 shutil.rmtree(RunFolder(first.run).checkpoints, ignore_errors=True)

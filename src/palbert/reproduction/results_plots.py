@@ -86,7 +86,9 @@ def label_plot(result: RowResult, task: str) -> dict[str, str]:
     if not counts_by_set:
         return {}
     condensed = [result.get(panels.section, {}).get(task) for panels in PANELS.values()]
-    classes = next(each["classes"] for each in condensed if each)
+    classes = next((each["classes"] for each in condensed if each), None)
+    if classes is None:  # a target whose panels keep nothing
+        return {}
     splits = {name: np.repeat(np.arange(len(classes)), counts) for name, counts in counts_by_set.items()}
     return {f"labels-{task}": label_distribution(splits, classes=classes, name=task)}
 

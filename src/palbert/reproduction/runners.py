@@ -74,11 +74,13 @@ def _run_child(job: Job, devices: SimpleQueue[Environment], threads: Environment
     visible = device if job.recipe.run.device in ("auto", "cuda") else {}
     environment = {**threads, **os.environ, **visible}
     try:
-        with job.log.open("a", encoding="utf-8") as stream:
+        with job.log.open("ab") as stream:  # earlier attempts stay in the log
+            start = stream.tell()
             child = subprocess.run(command, stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env=environment)
     finally:
         devices.put(device)
     if child.returncode:
-        errors = [line for line in job.log.read_text("utf-8").splitlines() if line.startswith("error: ")]
+        output = job.log.read_bytes()[start:].decode("utf-8", errors="replace")
+        errors = [line for line in output.splitlines() if line.startswith("error: ")]
         message = errors[-1].removeprefix("error: ") if errors else f"ended with exit code {child.returncode}"
         raise TrainingError(f"{message} (log: {job.log})")

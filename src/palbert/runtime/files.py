@@ -27,6 +27,11 @@ def sha256(*paths: Path) -> str:
     return digest.hexdigest()
 
 
+def allow_long_fields() -> None:
+    """Let csv read fields above its default limit of 128 KiB."""
+    csv.field_size_limit(2**31 - 1)  # the largest limit that every platform accepts
+
+
 class CSVWriter:
     """Write CSV whose lines end with a line feed, and quote carriage returns, which csv's own writer then does not.
 

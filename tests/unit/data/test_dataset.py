@@ -305,3 +305,15 @@ def test_the_cache_is_where_the_environment_says(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert module.cache_folder() == Path(expected)
+
+
+def test_a_file_that_is_named_twice_counts_twice_in_the_cache_too(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer
+) -> None:
+    one = make(tmp_path, HEADER + "a\tgood phone\t1\n", name="one.tsv")
+    two = make(tmp_path, HEADER + "b\tbad phone\t0\n", name="two.tsv")
+    ids = [
+        list(load_dataset(files_of(task(train=paths), "train"), tokenizer, cache=cache).ids)
+        for paths in ([one, one, two], [one, two, two], [one, two])
+    ]
+    assert ids == [["a", "a", "b"], ["a", "b", "b"], ["a", "b"]]

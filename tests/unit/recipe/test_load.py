@@ -54,6 +54,12 @@ def test_the_list_holds_built_in_recipes_and_those_in_the_folder(
     assert listed["recipes/broken.toml"].startswith("not valid TOML")
 
 
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('data = "samples"\ntasks = ["sst"]\n', encoding="utf-8-sig")
+    assert list(load_recipe(path).tasks) == ["sst"]
+
+
 def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RecipeError, match=r"No recipe file 'dmeo'.*Did you mean 'demo'\?"):
         find_recipe("dmeo")

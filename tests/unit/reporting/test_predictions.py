@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +69,13 @@ def test_the_columns_are_those_that_others_rely_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,gold,prediction\n1,yes,maybe\n", "row 1: not a prediction file of this target: there is no class 'maybe'"),
-        ("id,prediction\n1,yes\n", "row 1: not a prediction file of this target: 'gold'"),
+        (
+            "id,gold,prediction\n1,yes,maybe\n",
+            "row 1: .* target: there is no class 'maybe'",
+        ),
+        ("id,gold,prediction\n1,yes,no\n2,yes\n", "row 2: not a prediction of this task's target"),
+        ("name,gold,prediction\n1,yes,no\n", "row 1: not a prediction of this task's target: 'id'"),
+        ("id,prediction\n1,yes\n", "row 1: not a prediction of this task's target: 'gold'"),
     ],
 )
 def test_a_file_of_something_else_is_refused_with_its_row(text: str, message: str, tmp_path: Path) -> None:
@@ -77,3 +84,20 @@ def test_a_file_of_something_else_is_refused_with_its_row(text: str, message: st
     target: Any = TARGETS["binary"](classes=("no", "yes"))
     with pytest.raises(DataError, match=message):
         read_predictions(path, target=target)
+
+
+def test_a_short_row_of_numbers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("id,gold,prediction\n1,2.5\n", "utf-8")
+    with pytest.raises(DataError, match="row 1: not a prediction of this task's target"):
+        read_predictions(path, target=TARGETS["number"]())
+
+
+def test_texts_longer_than_the_default_limit_of_csv_are_read(tmp_path: Path) -> None:
+    written = replace(result(TARGETS["number"]()), texts=[("long " * 50_000,)] * ROWS)
+    path = write_predictions(tmp_path, written)
+    former = csv.field_size_limit(131_072)  # as in a fresh process
+    try:
+        assert read_predictions(path, target=written.target).ids == written.ids
+    finally:
+        csv.field_size_limit(former)

@@ -52,3 +52,20 @@ def test_children_take_the_gpus_in_turn(folder: Path, monkeypatch: pytest.Monkey
     seen.clear()
     palbert.reproduce(["mine/one:plain"], out="named", seeds=2, jobs=2, overrides=["run.device=cuda:1"])
     assert seen == ["5,7", "5,7"]
+
+
+def test_a_child_that_is_killed_is_not_reported_with_an_older_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = folder / "out/mine/one/plain/seed-0.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"error: of an earlier attempt\n")
+
+    def run(command: list[str], *, stdout: Any, **_: Any) -> subprocess.CompletedProcess[str]:
+        stdout.write(b"caf\xe9, in the words of a library\n")
+        return subprocess.CompletedProcess(command, -9)
+
+    monkeypatch.setattr("subprocess.run", run)
+    done = palbert.reproduce(["mine/one:plain"], out="out", jobs=2)
+    assert done.failures == {"mine/one:plain, seed 0": f"ended with exit code -9 (log: {log.relative_to(folder)})"}
+    assert log.read_bytes().startswith(b"error: of an earlier attempt\ncaf\xe9")

@@ -112,7 +112,7 @@ def test_predictions_of_other_classes_are_refused(trained: Path, run_copy: Path,
     rewrite(run_copy, "sst", lambda rows: [{**row, "prediction": "wonderful"} for row in rows])
     result = cli("compare", trained, run_copy)
     assert result.code == 2
-    assert "sst-dev.csv, row 1: not a prediction file of this target: there is no class 'wonderful'" in result.err
+    assert "sst-dev.csv, row 1: not a prediction of this task's target: there is no class 'wonderful'" in result.err
 
 
 def test_a_run_without_the_predictions_is_told_how_to_make_them(trained: Path, run_copy: Path, cli: Cli) -> None:
