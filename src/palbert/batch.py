@@ -17,7 +17,7 @@ class Part:
     """
 
     task: str
-    """The task whose pooling, adapter and head the part goes through."""
+    """The task that the part belongs to: its pooling, adapter and head compute the outputs."""
     sequences: slice
     """The part's sequences in the batch."""
     tokens: slice
@@ -28,17 +28,23 @@ class Part:
     """As the target keeps them, (examples,) or (examples, classes); None when predicting, and for triplets."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
-    taught: Tensor | None = None
+    teacher_outputs: Tensor | None = None
     """The outputs of the task's teachers, (examples, teachers, outputs)."""
     answered: bool = True
-    """Whether the task's head answers the part; triplets are only compared."""
+    """Whether the task's head computes outputs for the part; triplets have vectors only."""
     filling: int = 0
-    """Sequences after the part's own that only pad its tokens to a round size; some may be empty."""
+    """Padding sequences after the part's own, which fill its tokens up to a round size; some may be empty."""
 
     @property
     def slots(self) -> slice:
         """The part's sequences, padding ones included."""
         return slice(self.sequences.start, self.sequences.stop + self.filling)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Labels and teachers' outputs by field, as far as there are any."""
+        values = {"labels": self.labels, "teacher_outputs": self.teacher_outputs}
+        return {name: tensor for name, tensor in values.items() if tensor is not None}
 
     @property
     def examples(self) -> int:
@@ -53,7 +59,7 @@ class PackedBatch:
     ids: Tensor
     """Token ids, (tokens,)."""
     positions: Tensor
-    """Place of each token in its sequence, from 0, (tokens,)."""
+    """Position of each token in its sequence, from 0, (tokens,)."""
     types: Tensor
     """Token types: 0, or 1 for the second sentence of a joint pair, (tokens,)."""
     starts: Tensor
@@ -94,7 +100,7 @@ class PackedBatch:
                 name,
                 *(part.sequences.start, part.sequences.stop, part.filling, part.tokens.start, part.tokens.stop),
                 *(part.width, part.share, part.task, part.answered),
-                *(None if values is None else (values.shape, values.dtype) for values in (part.labels, part.taught)),
+                *((field_name, values.shape, values.dtype) for field_name, values in part.tensors.items()),
             )
             for name, part in self.parts.items()
         )
@@ -108,24 +114,20 @@ class PackedBatch:
     def _tensors(self) -> Iterator[Tensor]:
         yield from (self.ids, self.positions, self.types, self.starts)
         for part in self.parts.values():
-            yield from (values for values in (part.labels, part.taught) if values is not None)
+            yield from part.tensors.values()
 
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device, asynchronously when the batch is pinned; a copy to the host waits for the device."""
-        ahead = torch.device(device).type != "cpu"
-        return self._with(lambda values: values.to(device, non_blocking=ahead))
+        non_blocking = torch.device(device).type != "cpu"
+        return self._with(lambda values: values.to(device, non_blocking=non_blocking))
 
     def pinned(self) -> PackedBatch:
-        """Copy to page-locked memory, which a CUDA device reads without the host."""
+        """Copy to page-locked memory, from which copies to a CUDA device are asynchronous."""
         return self._with(lambda values: values.pin_memory())
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> PackedBatch:
         parts = {
-            name: replace(
-                part,
-                labels=None if part.labels is None else change(part.labels),
-                taught=None if part.taught is None else change(part.taught),
-            )
+            name: replace(part, **{field_name: change(values) for field_name, values in part.tensors.items()})
             for name, part in self.parts.items()
         }
         return replace(
@@ -138,20 +140,20 @@ class PackedBatch:
         )
 
     def only(self, names: Collection[str]) -> PackedBatch:
-        """Return a batch of some of the parts; the batch itself if these are all."""
+        """Return a batch of the named parts only; the batch itself if that is all of them."""
         if all(name in names for name in self.parts):
             return self
         return self._laid_out({name: name for name in self.parts if name in names})
 
-    def twice(self, names: Collection[str]) -> PackedBatch:
-        """Return a batch in which some parts are repeated, each right after itself, under the name `again(name)`."""
+    def with_repeats(self, names: Collection[str]) -> PackedBatch:
+        """Return a batch in which some parts are repeated, each right after itself, as `repeat_of(name)`."""
         if not any(name in names for name in self.parts):
             return self
         order = {}
         for name in self.parts:
             order[name] = name
             if name in names:
-                order[again(name)] = name
+                order[repeat_of(name)] = name
         return self._laid_out(order)
 
     def _laid_out(self, order: Mapping[str, str]) -> PackedBatch:
@@ -176,6 +178,6 @@ class PackedBatch:
         )
 
 
-def again(name: str) -> str:
-    """Return the name of the second copy of a part; no set has a name with a space."""
-    return f"{name} again"
+def repeat_of(name: str) -> str:
+    """Return the name of the repeat of a part; the names of sets have no spaces."""
+    return f"{name} repeated"

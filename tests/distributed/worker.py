@@ -88,18 +88,18 @@ def say_what_the_calls_give(folder: Path, ranks: Ranks) -> None:
     distributed.BUCKET = 3  # a parameter is larger, and two do not fit
     in_pieces = ranks.sum_gradients(gradients, parameters)
     order = folder / "order.txt"
-    with ranks.first_ahead():
+    with ranks.first_process_first():
         order.write_text((order.read_text() if order.exists() else "") + str(ranks.rank))
     layer = torch.nn.Linear(1, 1)
     torch.nn.init.constant_(layer.weight, mine)
-    ranks.align(layer)
+    ranks.broadcast_module(layer)
     said = {
         "sums": [None if total is None else total.tolist() for total in whole],
         "in pieces": [None if total is None else total.tolist() for total in in_pieces],
         "types": [str(total.dtype) for total in ranks.sum([torch.ones(1), torch.ones(1, dtype=torch.float64)])],
         "count": ranks.count(ranks.rank, 1, True),
         "gathered": [found["x"].tolist() for found in ranks.gather({"x": torch.tensor([ranks.rank])})],
-        "first": ranks.first(torch.tensor([mine])).tolist(),
+        "first": ranks.broadcast(torch.tensor([mine])).tolist(),
         "aligned": layer.weight.tolist(),
     }
     (folder / f"calls-{ranks.rank}.json").write_text(json.dumps(said))

@@ -32,11 +32,11 @@ class Nothing(Term):
     pass
 
 class Rows(Term):
-    def values(self, model, batch, clean):
-        return {name: clean.vectors[name].sum(1) for name in batch.parts}
+    def values(self, model, batch, forward_pass):
+        return {name: forward_pass.vectors[name].sum(1) for name in batch.parts}
 
 class Unknown(Term):
-    def values(self, model, batch, clean):
+    def values(self, model, batch, forward_pass):
         return {"stss": torch.tensor(0.0)}
 
 def rows(outputs, labels):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from palbert.batch import PackedBatch, again
+from palbert.batch import PackedBatch, repeat_of
 from palbert.data.collate import Filling, Portion, collate
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
@@ -65,13 +65,13 @@ def test_a_batch_of_some_parts_holds_them_as_they_were(batch: PackedBatch, names
 
 
 def test_all_parts_are_the_batch_itself(batch: PackedBatch) -> None:
-    assert batch.only(batch.parts) is batch and batch.twice(["unknown"]) is batch
+    assert batch.only(batch.parts) is batch and batch.with_repeats(["unknown"]) is batch
 
 
 def test_a_repeated_part_comes_right_after_itself_with_the_same_task(batch: PackedBatch) -> None:
-    found = batch.twice(["a+b"])
-    assert list(found.parts) == ["a", "a+b", again("a+b"), "more"]
-    for name, source in {"a": "a", "a+b": "a+b", again("a+b"): "a+b", "more": "more"}.items():
+    found = batch.with_repeats(["a+b"])
+    assert list(found.parts) == ["a", "a+b", repeat_of("a+b"), "more"]
+    for name, source in {"a": "a", "a+b": "a+b", repeat_of("a+b"): "a+b", "more": "more"}.items():
         check_part(found, name, batch, source)
 
 

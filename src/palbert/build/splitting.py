@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from palbert.build.machine import Machine
 from palbert.gradients.split import Trunk
-from palbert.model.factors import are_worth_it
+from palbert.model.factors import are_cheaper
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Objectives
 from palbert.registry import OBJECTIVES
@@ -38,7 +38,7 @@ def find_trunk(
         weight
         for weight in shared
         if (relative is None or weight is not relative.weight)  # its gradient is never a product over tokens
-        and are_worth_it(weight, tokens=tokens, tasks=tasks, lookup=weight is words)
+        and are_cheaper(weight, tokens=tokens, tasks=tasks, lookup=weight is words)
     ]
     own = [parameter for parameter in model.adapters.parameters() if parameter.requires_grad]
     return Trunk(shared=shared, own=own, large=large if processes == 1 else ())

@@ -61,7 +61,7 @@ def teach(
             for each in sets.values():
                 if each.task == task.name and not each.triplets:
                     answers.setdefault(each.name, []).append(teacher.answer(each.name, each.rows))
-    taught = {name: replace(sets[name], taught=np.stack(outputs, axis=1)) for name, outputs in answers.items()}
+    taught = {name: replace(sets[name], teacher_outputs=np.stack(outputs, axis=1)) for name, outputs in answers.items()}
     return {**sets, **taught}
 
 

@@ -49,7 +49,7 @@ class Portion:
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
     """The share of the step's rows of this set, when a step is cut into several batches."""
-    taught: NDArray[Any] | None = None
+    teacher_outputs: NDArray[Any] | None = None
     """The teachers' outputs for all rows of the set, if it has teachers."""
     answered: bool = True
     """Whether the task's head answers the rows."""
@@ -83,7 +83,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             tokens=slice(token, token + tokens),
             width=width,
             labels=_rows(portion.labels, portion.rows),
-            taught=_rows(portion.taught, portion.rows),
+            teacher_outputs=_rows(portion.teacher_outputs, portion.rows),
             share=portion.share,
             answered=portion.answered,
             filling=filling.slots if filling else 0,

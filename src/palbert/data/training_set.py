@@ -52,7 +52,7 @@ class TrainingSet(Generic[RowsType]):
     """Whether each text of a row is a sequence of its own."""
     triplets: bool = False
     """Whether the rows are triplets, which terms contrast and no head answers."""
-    taught: NDArray[np.float32] | None = None
+    teacher_outputs: NDArray[np.float32] | None = None
     """The outputs of the task's teachers, (rows, teachers, outputs), if it has teachers."""
 
     @staticmethod
@@ -86,7 +86,7 @@ class TrainingSet(Generic[RowsType]):
             max_length=self.max_length,
             siamese=self.siamese,
             labels=self.rows.labels,
-            taught=self.taught,
+            teacher_outputs=self.teacher_outputs,
             share=share,
             answered=not self.triplets,
         )

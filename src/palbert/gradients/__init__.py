@@ -18,9 +18,9 @@ __all__ = ["GradientMethod", "Weighting"]
 class GradientMethod(ABC):
     """Leave one gradient in every parameter's `.grad`; only `backward` has to be implemented.
 
-    A step calls `clear`, then `watch` and `backward` for each of its batches, then `compare`, `decide` if `compare`
-    returned something, and `combine`. All of them except `decide` may be captured in a CUDA graph, so nothing else
-    may wait for the device.
+    A step calls `clear`, then `forward_context` and `backward` for each of its batches, then `compare`, `decide` if
+    `compare` returned something, and `combine`. All of them except `decide` may be captured in a CUDA graph, so they
+    must not wait for the device.
     """
 
     def check(self, *, accumulation: int) -> None:
@@ -44,13 +44,13 @@ class GradientMethod(ABC):
     def clear(self) -> None:
         """Forget everything of the last step, which may have been interrupted."""
 
-    def watch(self) -> AbstractContextManager[None]:
+    def forward_context(self) -> AbstractContextManager[None]:
         """Return the context in which the losses of a batch are computed."""
         return nullcontext()
 
     @abstractmethod
     def backward(self, losses: Mapping[str, Tensor]) -> None:
-        """Take the gradients of one batch, given each task's loss; a step may have several batches."""
+        """Compute the gradients of one batch, given each task's loss; a step may have several batches."""
 
     def compare(self) -> Any:
         """Compute on the device what `decide` needs, after the last `backward`; None if there is nothing to decide."""

@@ -99,7 +99,7 @@ class RecomputedGradients(WeightedGradients):
 def _visit_gradients(loss: Tensor, parameters: Sequence[Tensor], visit: Visit) -> None:
     """Run backward; visit each gradient as soon as it is computed instead of leaving it in `.grad`."""
 
-    def watch(place: int, parameter: Tensor) -> Any:
+    def add_hook(place: int, parameter: Tensor) -> Any:
         def take(tensor: Tensor) -> None:
             gradient, tensor.grad = tensor.grad, None
             assert gradient is not None
@@ -107,7 +107,7 @@ def _visit_gradients(loss: Tensor, parameters: Sequence[Tensor], visit: Visit) -
 
         return parameter.register_post_accumulate_grad_hook(take)  # type: ignore[no-untyped-call]
 
-    handles = [watch(place, parameter) for place, parameter in enumerate(parameters)]
+    handles = [add_hook(place, parameter) for place, parameter in enumerate(parameters)]
     try:
         loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
     finally:

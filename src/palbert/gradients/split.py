@@ -11,7 +11,7 @@ from torch import Tensor
 
 from palbert.gradients.kept import KeptGradients
 from palbert.gradients.weighting import Weighting
-from palbert.model.split import Split
+from palbert.model.split import GradientSplitter
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class SplitGradients(KeptGradients):
             elsewhere=[*trunk.own, *trunk.large],
         )
         self.trunk = trunk
-        self.split = Split(self.kept, trunk.large)
-        self.stores = [self.kept, self.split.large]
-        self.factors = self.split.factors
+        self.splitter = GradientSplitter(self.kept, trunk.large)
+        self.stores = [self.kept, self.splitter.large]
+        self.factors = self.splitter.factors
         self.own = list(trunk.own)
         deep = {id(parameter) for parameter in (*trunk.own, *trunk.shared)}
         self.above = [parameter for parameter in self.parameters if id(parameter) not in deep]
@@ -66,9 +66,9 @@ class SplitGradients(KeptGradients):
         """All tasks may come in one batch."""
         return False
 
-    def watch(self) -> AbstractContextManager[None]:
+    def forward_context(self) -> AbstractContextManager[None]:
         """Return the context in which losses are computed whose gradients are to be split."""
-        return self.split.watching()
+        return self.splitter.splitting()
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Take each task's gradient above the trunk, and all gradients of the trunk at once."""
@@ -79,6 +79,6 @@ class SplitGradients(KeptGradients):
             self.kept.row(task)
         inputs = [*self.trunk.shared, *self.trunk.own]
         if inputs:
-            with self.split.taken():
+            with self.splitter.collecting():
                 torch.stack(list(losses.values())).sum().backward(inputs=inputs)  # type: ignore[no-untyped-call]
         assert all(parameter.grad is None for parameter in self.trunk.shared), "used in a way that is not split"

@@ -75,7 +75,7 @@ class WeightedGradients(GradientMethod):
         # When a run diverges, the log reports which loss it was; solvers would only fail on the matrix.
         if len(counted) > 1 and gram.isfinite().all():
             weights[counted] = self.weighting(_unit(gram[counted][:, counted])).to(weights)
-        return self.ranks.first(weights)  # PCGrad's random orders differ between processes
+        return self.ranks.broadcast(weights)  # PCGrad's random orders differ between processes
 
     def observations(self) -> dict[str, Tensor]:
         """Return the cosine of each pair of tasks, by "first/second", once; NaN where a gradient is 0."""

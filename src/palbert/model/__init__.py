@@ -1,1 +1,1 @@
-"""The model: a packed encoder, and what is put on and into it for each task."""
+"""The model: an encoder over packed tokens, with adapters, poolings and heads for the tasks."""

@@ -1,4 +1,4 @@
-"""EncoderConfig: which parts an encoder is put together from, and their sizes."""
+"""EncoderConfig: the parts that an encoder is built from, and their sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class EncoderConfig:
     """The parts and sizes of an encoder and how it trains; plain values, so that it can be stored as JSON."""
 
     family: str
-    """Whose weight names the checkpoint uses, such as `bert` or `distilbert`: a key of `FAMILIES`."""
+    """The family of the checkpoint, such as `bert` or `distilbert`: a key of `FAMILIES`."""
     vocabulary_size: int
     """Rows of the word embedding table."""
     hidden_size: int
@@ -53,7 +53,7 @@ class EncoderConfig:
     norm: str = "layer"
     """The norm, a key of `NORMS`."""
     positions: str = "table"
-    """How tokens know their place: "table" adds a row of a table to each word, "rotary" rotates queries and keys."""
+    """How positions enter: "table" adds a row of a table to each word, "rotary" rotates queries and keys."""
     rotary_bases: tuple[float, ...] = ()
     """The base of the rotary angles in each layer; empty unless positions are "rotary"."""
     windows: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ class Dropout(nn.Module):
 
     @property
     def rate(self) -> float:
-        """The share that is dropped: 0 outside of training."""
+        """The share that is dropped: 0 outside training."""
         return self.probability if self.training else 0.0
 
     def forward(self, values: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ class Dropout(nn.Module):
         return dropout(values, self.rate) if self.rate > 0 else values
 
 
-KEEP = Dropout(0.0)
+NO_DROPOUT = Dropout(0.0)
 """Drops nothing."""
 
 
@@ -35,15 +35,15 @@ class Seed(NamedTuple):
 
     numbers: Tensor
     """Random numbers on the kernel's device, int64."""
-    place: int
+    index: int
     """Index of the seed among them."""
 
 
 class Seeds:
     """Seeds for the kernels of one pass, drawn on the device, many at a time.
 
-    A CUDA graph repeats its kernels with the Python numbers of the first time, but draws new random numbers on the
-    device: so kernels read their seed from there.
+    A CUDA graph repeats its kernels with the same Python numbers, but draws new random numbers on the device, so
+    kernels read their seed there.
     """
 
     block = 128
@@ -53,14 +53,13 @@ class Seeds:
         self.numbers = torch.empty(0, dtype=torch.int64)
         self.used = 0
 
-    @property
-    def place(self) -> tuple[Tensor, int]:
-        """Where the next seed is taken from; set back, the same seeds follow again."""
+    def state(self) -> tuple[Tensor, int]:
+        """Return where the next seed is taken from, for `restore`."""
         return self.numbers, self.used
 
-    @place.setter
-    def place(self, place: tuple[Tensor, int]) -> None:
-        self.numbers, self.used = place
+    def restore(self, state: tuple[Tensor, int]) -> None:
+        """Go back to a state, so that the same seeds follow again."""
+        self.numbers, self.used = state
 
     def next(self, device: torch.device) -> Seed:
         """Return a seed that no other kernel of this pass has."""
@@ -71,7 +70,7 @@ class Seeds:
 
 
 def dropout(values: Tensor, probability: float) -> Tensor:
-    """Set a share of the values to zero and scale the others up, so that the mean stays."""
+    """Set a share of the values to zero and scale the others up, so that the mean is unchanged."""
     if values.device.type == "cpu" and probability > 0:
         return values * dropout_noise(values, probability)
     return F.dropout(values, probability)
@@ -80,9 +79,9 @@ def dropout(values: Tensor, probability: float) -> Tensor:
 def dropout_noise(like: Tensor, probability: float) -> Tensor:
     """Draw zeros and 1 / (1 - probability), in the shape of a tensor.
 
-    On the CPU torch draws a 64-bit number for each value, one after the other; a transformer then spends
-    more time on dropout than on attention. Here one such number serves four values, 16 bits each, so the
-    probability is rounded to a multiple of 1/65536, and the scale is that of the rounded probability.
+    On the CPU torch draws a 64-bit number for each value, one after the other; a transformer then spends more time on
+    dropout than on attention. Here one such number is used for four values, 16 bits each, so the probability is
+    rounded to a multiple of 1/65536, and values are scaled for the rounded probability.
     """
     noise = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     if like.device.type != "cpu":

@@ -1,4 +1,4 @@
-"""Encoder: named parts put together over packed tokens, as its configuration says."""
+"""Encoder: a transformer over packed tokens, built from the parts that its configuration names."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from palbert.model.positions.relative import RelativeBias
 from palbert.model.positions.rotary import Rotation
 from palbert.model.positions.table import PositionTable
 from palbert.model.recompute import RunLayer, keep_activations
-from palbert.model.split import passing
+from palbert.model.split import begin_pass
 
 POSITIONS = ("table", "rotary")
-"""What positions may be called in a configuration."""
+"""Known names of positions in a configuration."""
 SPLITTABLE = {
     Embeddings, SelfAttention, Linear, Table, PositionTable, RelativeBias, Dropout, nn.Identity, nn.ModuleList,
     *BLOCKS.values(), *FEED_FORWARDS.values(), *NORMS.values(),
 }  # fmt: skip
-"""Parts whose gradients can be split by task; classes derived from them may compute something else."""
+"""Modules with gradients that can be split by task; not their subclasses, which may compute something else."""
 
 
 class Encoder(nn.Module):
@@ -56,12 +56,12 @@ class Encoder(nn.Module):
         self.run_layer: RunLayer = keep_activations
         """How a layer is run in training."""
         self.temporary_dropout: float | None = None
-        """The dropout inside of `with_dropout`."""
+        """The dropout inside `with_dropout`."""
         self.apply(self._initialise)
 
     @classmethod
     def without_weights(cls, config: EncoderConfig) -> Encoder:
-        """Build an encoder on the meta device, for weights that are loaded: no time is spent on random ones."""
+        """Build an encoder on the meta device, for weights that will be loaded: no random ones are drawn."""
         with torch.device("meta"):
             return cls(config)
 
@@ -80,7 +80,7 @@ class Encoder(nn.Module):
         if batch.max_length > self.config.max_length:
             found = f"found one of {batch.max_length}"
             raise EncoderError(f"Expected sequences of at most {self.config.max_length} tokens, {found}.")
-        with passing(batch), half_copies(self):
+        with begin_pass(batch), half_copies(self):
             sequences = self.sequences(batch)
             words = self.word_embeddings(batch.ids) if embeddings is None else embeddings
             hidden: Tensor = self.embeddings(words, batch.positions, batch.types)
@@ -106,21 +106,21 @@ class Encoder(nn.Module):
 
     @contextmanager
     def with_dropout(self, probability: float) -> Iterator[None]:
-        """Temporarily drop this share of hidden values and attention probabilities instead of the encoder's own."""
-        places = [module for module in self.modules() if isinstance(module, Dropout | SelfAttention)]
-        former, outer = [module.probability for module in places], self.temporary_dropout
+        """Use another dropout for hidden values and attention probabilities inside the context."""
+        modules = [module for module in self.modules() if isinstance(module, Dropout | SelfAttention)]
+        former, outer = [module.probability for module in modules], self.temporary_dropout
         try:
-            for module in places:
+            for module in modules:
                 module.probability = probability
             self.temporary_dropout = probability
             yield
         finally:
-            for module, value in zip(places, former, strict=True):
+            for module, value in zip(modules, former, strict=True):
                 module.probability = value
             self.temporary_dropout = outer
 
     def parts(self) -> Iterator[tuple[str, int, nn.Module]]:
-        """Name the parts, each with the number of layers above it; what all layers share lies below them all."""
+        """Yield the parts by name, each with the number of layers above it; shared parts count as below all layers."""
         count = len(self.layers)
         yield "embeddings", count, self.embeddings
         for number, layer in enumerate(self.layers):
@@ -137,7 +137,7 @@ class Encoder(nn.Module):
         return nn.ModuleList(module for name, _, module in self.parts() if name != "pooler")
 
     def unsplittable(self) -> list[str]:
-        """Name the kinds of parts whose gradients cannot be split by task."""
+        """Return the names of module classes with gradients that cannot be split by task."""
         kinds = {type(module) for module in self.trunk().modules()} - SPLITTABLE
         return sorted(kind.__name__ for kind in kinds | ({type(self)} - {Encoder}))
 
@@ -160,7 +160,7 @@ class Encoder(nn.Module):
         if self.pooler is None:
             raise EncoderError(
                 f"This {self.config.family} encoder has no pooler.",
-                hint="Take the first token or a mean instead.",
+                hint="Use the first token or a mean instead.",
             )
         return torch.tanh(self.pooler(first))
 

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from palbert.model.split import TaskTokens
+
 LARGE = 2**16
-"""Numbers from which a matrix is large; the gradients of smaller ones cost little."""
+"""Numbers of a matrix, at least, for its factors to be kept; the gradients of smaller ones cost little."""
 MOST_TOKENS = 2048
 """Tokens of a step, at most: their products are matrices of tokens by tokens."""
-WORTH = {"cpu": 25, "cuda": 200}
-"""Multiplications that cost as much as writing and reading one number, by device; measured. Other devices: none."""
-
-
-class Stretches(Protocol):
-    """Which tokens of a pass belong to which task."""
-
-    tokens: int
-    """Tokens of all tasks."""
-
-    @property
-    def spans(self) -> Sequence[tuple[str, slice]]:
-        """Tasks and their tokens."""
-        ...
-
-    def are_even(self) -> bool:
-        """Whether each task has one stretch, all of one length, in the order of the rows."""
-        ...
-
-    def of_tasks(self, like: Tensor) -> Tensor:
-        """Return 1 where a token belongs to a task and 0 elsewhere, (tasks, tokens)."""
-        ...
+MULTIPLICATIONS_PER_NUMBER = {"cpu": 25, "cuda": 200}
+"""Multiplications that take as long as writing and reading one number, measured. Other devices keep no factors."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +27,7 @@ class Factor:
     For an embedding table, `right` holds the rows that were looked up, (tokens,), and stands for a one-hot matrix.
     """
 
-    stretches: Stretches
+    task_tokens: TaskTokens
     left: Tensor
     """(tokens, n)."""
     right: Tensor
@@ -58,7 +41,7 @@ class Factor:
     @property
     def kind(self) -> Any:
         """Equal for factors that can be computed at once."""
-        return id(self.stretches), self.left.shape, self.left.dtype, self.right.shape, self.right.dtype
+        return id(self.task_tokens), self.left.shape, self.left.dtype, self.right.shape, self.right.dtype
 
 
 class Factors:
@@ -77,14 +60,14 @@ class Factors:
         return bool(self._kept or self._groups)
 
     def keep(self, weight: Tensor, factor: Factor) -> bool:
-        """Keep a part of a weight's gradient; return False, keeping nothing, if that makes too many tokens."""
+        """Keep a part of a weight's gradient; return False, and keep nothing, if the step then has too many tokens."""
         _, kept = self._kept.get(id(weight), (weight, []))
-        if factor.stretches.tokens + sum(other.stretches.tokens for other in kept) > MOST_TOKENS:
+        if factor.task_tokens.count + sum(other.task_tokens.count for other in kept) > MOST_TOKENS:
             return False
         self._kept[id(weight)] = weight, [*kept, factor]
         return True
 
-    def take_back(self, weight: Tensor) -> list[Factor]:
+    def pop(self, weight: Tensor) -> list[Factor]:
         """Remove and return what is kept of a weight's gradient."""
         _, kept = self._kept.pop(id(weight), (weight, []))
         return kept
@@ -118,11 +101,11 @@ class _Group:
     def __init__(self, weights: Sequence[Tensor], factors: Sequence[Sequence[Factor]]) -> None:
         self.weights = weights
         first = factors[0]
-        self.passes = tuple(id(factor.stretches) for factor in first)
+        self.passes = tuple(id(factor.task_tokens) for factor in first)
         self.left = torch.stack([_joined([factor.left for factor in own]) for own in factors])  # (weights, tokens, n)
         self.right = torch.stack([_joined([factor.right for factor in own]) for own in factors])  # (weights, tokens, m)
         like = self.left.new_empty(0, dtype=torch.float32)
-        self.of_tasks = _joined([factor.stretches.of_tasks(like) for factor in first], dim=1)  # (tasks, tokens)
+        self.of_tasks = _joined([factor.task_tokens.of_tasks(like) for factor in first], dim=1)  # (tasks, tokens)
         self.is_lookup = first[0].is_lookup
 
     def token_products(self) -> Tensor:
@@ -162,13 +145,13 @@ def product(left: Tensor, right: Tensor, *, out: Tensor | None = None) -> Tensor
     return into.dtype_out(left, right, torch.float32, out=out)  # type: ignore[no-any-return]
 
 
-def are_worth_it(weight: Tensor, *, tokens: float, tasks: int, lookup: bool) -> bool:
-    """Whether factors are less work than one gradient per task, in steps of so many tokens and tasks."""
+def are_cheaper(weight: Tensor, *, tokens: float, tasks: int, lookup: bool) -> bool:
+    """Whether keeping factors is less work than one gradient per task, in steps of so many tokens and tasks."""
     if weight.ndim != 2 or weight.numel() < LARGE:
         return False
     rows, columns = weight.shape
     multiplied = tokens**2 * (columns if lookup else rows + columns)
-    return multiplied <= WORTH.get(weight.device.type, 0) * tasks * rows * columns
+    return multiplied <= MULTIPLICATIONS_PER_NUMBER.get(weight.device.type, 0) * tasks * rows * columns
 
 
 def _grouped(kept: Iterable[tuple[Tensor, list[Factor]]]) -> Iterator[_Group]:

@@ -37,9 +37,9 @@ class Int8Linear(nn.Module):
         """Map (tokens, inputs) to (tokens, outputs)."""
         low = values.amin(1, keepdim=True)  # (tokens, 1)
         step = (values.amax(1, keepdim=True) - low).clamp_min_(SMALLEST).div_(INPUT_STEPS)
-        bytes = (values - low).div_(step).round_().to(torch.uint8)
+        quantised = (values - low).div_(step).round_().to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            bytes, self.one, self.zero, self.packed, self.scales, self.zeros,
+            quantised, self.one, self.zero, self.packed, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         product.mul_(step).addr_(low.squeeze(1), self.sums)

@@ -13,33 +13,33 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from palbert.model.factors import product
-from palbert.model.split import shares
+from palbert.model.split import current_task_tokens
 
 
 class Linear(nn.Linear):
     """torch's linear layer; under autocast on CUDA the same with fewer kernels.
 
-    Autocast casts each weight and bias with a kernel of its own, and their gradients back with two more. Here all
-    weights of an encoder are cast at once (`half_copies`), and the product that gives a weight's gradient writes
-    float32 itself, without rounding in between.
+    Autocast casts each weight and bias with a separate kernel, and their gradients back with two more. Here all weights
+    of an encoder are cast at once (`half_copies`), and the product for a weight's gradient writes float32 directly,
+    without rounding in between.
     """
 
     copies: tuple[Tensor, Tensor | None] | None = None
-    """Weight and bias in half precision, inside of `half_copies`."""
+    """Weight and bias in half precision, inside `half_copies`."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return x Wᵀ + b."""
-        present = shares()
-        if self.copies is None and present is None:
+        task_tokens = current_task_tokens()
+        if self.copies is None and task_tokens is None:
             return super().forward(input)
         weight, bias = self.copies or (self.weight.detach(), None if self.bias is None else self.bias.detach())
-        output: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias, present)  # type: ignore[no-untyped-call]
+        output: Tensor = _Product.apply(input.to(weight.dtype), self.weight, self.bias, weight, bias, task_tokens)  # type: ignore[no-untyped-call]
         return output
 
 
 @contextmanager
 def half_copies(encoder: nn.Module) -> Iterator[None]:
-    """Give all linear layers inside a module copies in autocast's format, if autocast is on for CUDA."""
+    """Cast the weights of all linear layers in a module at once, if autocast is on for CUDA."""
     linear = [module for module in encoder.modules() if type(module) is Linear]
     if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
         yield
@@ -70,10 +70,10 @@ class _Product(torch.autograd.Function):
         bias: Tensor | None,
         used_weight: Tensor,
         used_bias: Tensor | None,
-        shares: Any,
+        task_tokens: Any,
     ) -> Tensor:
         ctx.save_for_backward(input, used_weight)
-        ctx.parameters, ctx.shares = (weight, bias), shares
+        ctx.parameters, ctx.task_tokens = (weight, bias), task_tokens
         return F.linear(input, used_weight, used_bias)
 
     @staticmethod
@@ -81,11 +81,11 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         input, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        if ctx.shares is not None:
-            if needs_weight and ctx.shares.wanted:
-                ctx.shares.add_products(ctx.parameters[0], gradient, input)
-            if needs_bias and ctx.shares.wanted:
-                ctx.shares.add_sums(ctx.parameters[1], gradient)
+        if ctx.task_tokens is not None:
+            if needs_weight and ctx.task_tokens.is_collecting:
+                ctx.task_tokens.add_products(ctx.parameters[0], gradient, input)
+            if needs_bias and ctx.task_tokens.is_collecting:
+                ctx.task_tokens.add_sums(ctx.parameters[1], gradient)
             return gradient @ weight if needs_input else None, None, None, None, None, None
         to_weight = weight.new_empty(weight.shape, dtype=torch.float32) if needs_weight else None
         to_bias = weight.new_empty((1, len(weight)), dtype=torch.float32) if needs_bias else None
@@ -100,12 +100,12 @@ class _Product(torch.autograd.Function):
 
 
 MANY = 2**16
-"""Length of the row of ones that is kept."""
+"""Length of the cached row of ones."""
 _kept_ones: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 
 def _ones(like: Tensor) -> Tensor:
-    """Return a row of ones, one per row of a matrix. It is never freed, since CUDA graphs read it at its address."""
+    """Return a row of ones, one per row of a matrix; cached and never freed, since CUDA graphs read its address."""
     key, count = (like.device, like.dtype), len(like)
     if key not in _kept_ones and not torch.cuda.is_current_stream_capturing():  # memory of a graph is not kept
         _kept_ones[key] = like.new_ones(1, MANY)
@@ -119,9 +119,9 @@ FEW = 1024
 
 @contextmanager
 def _in_parallel(like: Tensor) -> Iterator[Callable[[], None]]:
-    """Run products in parallel to the following ones, until these call the function that is returned.
+    """Run products in parallel to what follows the context; yield a function that waits for them.
 
-    On a stream of their own while a graph with few rows is captured; elsewhere, switching costs more than it saves.
+    They get a stream of their own only in captured graphs with few rows; otherwise, switching costs more than it saves.
     """
     if len(like) >= FEW or not torch.cuda.is_current_stream_capturing():
         yield _already_joined

@@ -1,4 +1,4 @@
-"""Tables of embeddings whose gradients can be split by task; the gradient of a small table is reproducible."""
+"""Embedding tables: their gradients can be split by task, and those of small tables are reproducible."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from palbert.model.split import Shares, shares
+from palbert.model.split import TaskTokens, current_task_tokens
 
 
 class Table(nn.Embedding):
-    """torch's embedding, with weights that are still to be set.
+    """torch's embedding with uninitialised weights.
 
     Args:
         rows: Number of rows.
@@ -24,22 +24,22 @@ class Table(nn.Embedding):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Look rows up, (tokens,) to (tokens, width)."""
-        present = shares()
-        if present is None:
+        task_tokens = current_task_tokens()
+        if task_tokens is None:
             return super().forward(rows)
-        found: Tensor = _Embed.apply(self.weight, rows, present)  # type: ignore[no-untyped-call]
+        found: Tensor = _Embed.apply(self.weight, rows, task_tokens)  # type: ignore[no-untyped-call]
         return found
 
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
     """Look rows up in a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
-    found: Tensor = _LookUp.apply(table, rows, shares())  # type: ignore[no-untyped-call]
+    found: Tensor = _LookUp.apply(table, rows, current_task_tokens())  # type: ignore[no-untyped-call]
     return found
 
 
-def look_up_each(table: Tensor, rows: Tensor, shares: Shares) -> tuple[Tensor, ...]:
-    """Look the same rows up once for each stretch of a pass; each stretch's gradient goes to its own task."""
-    found: tuple[Tensor, ...] = _LookUpEach.apply(table, rows, shares)  # type: ignore[no-untyped-call]
+def look_up_each(table: Tensor, rows: Tensor, task_tokens: TaskTokens) -> tuple[Tensor, ...]:
+    """Look the same rows up once for each span of a pass; each span's gradient is added to its own task's."""
+    found: tuple[Tensor, ...] = _LookUpEach.apply(table, rows, task_tokens)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -51,9 +51,9 @@ class _LookUp(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> Tensor:
+    def forward(ctx: Any, table: Tensor, rows: Tensor, task_tokens: Any) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.table, ctx.shares = table, shares
+        ctx.table, ctx.task_tokens = table, task_tokens
         return table.index_select(0, rows)
 
     @staticmethod
@@ -61,10 +61,10 @@ class _LookUp(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         [rows] = ctx.saved_tensors
         chosen = _chosen(ctx.table, rows, gradient)
-        if ctx.shares is None:
+        if ctx.task_tokens is None:
             return torch.mm(chosen, gradient), None, None
-        if ctx.shares.wanted:
-            ctx.shares.add_products(ctx.table, chosen.t(), gradient)
+        if ctx.task_tokens.is_collecting:
+            ctx.task_tokens.add_products(ctx.table, chosen.t(), gradient)
         return None, None, None
 
 
@@ -75,27 +75,27 @@ class _Embed(_LookUp):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, ...]:
         [rows] = ctx.saved_tensors
-        if ctx.shares.wanted:
-            ctx.shares.add_lookups(ctx.table, gradient, rows)
+        if ctx.task_tokens.is_collecting:
+            ctx.task_tokens.add_lookups(ctx.table, gradient, rows)
         return None, None, None
 
 
 class _LookUpEach(_LookUp):
-    """The same rows for every stretch."""
+    """The same rows for every span."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor, shares: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
-        found = _LookUp.forward(ctx, table, rows, shares)
-        return tuple(found.clone() for _ in shares.spans)
+    def forward(ctx: Any, table: Tensor, rows: Tensor, task_tokens: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
+        found = _LookUp.forward(ctx, table, rows, task_tokens)
+        return tuple(found.clone() for _ in task_tokens.spans)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
         [rows] = ctx.saved_tensors
-        if ctx.shares.wanted:
+        if ctx.task_tokens.is_collecting:
             chosen = _chosen(ctx.table, rows, gradients[0])
-            for (task, _), gradient in zip(ctx.shares.spans, gradients, strict=True):
-                ctx.shares.add(ctx.table, task, torch.mm(chosen, gradient))
+            for (task, _), gradient in zip(ctx.task_tokens.spans, gradients, strict=True):
+                ctx.task_tokens.add(ctx.table, task, torch.mm(chosen, gradient))
         return None, None, None
 
 

@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 class MaskedHead(nn.Module):
-    """Dense layer, activation, LayerNorm, then a score for every word: the word embeddings, and a bias.
+    """Dense layer, activation, LayerNorm, then a score for every word from the word embeddings and a bias.
 
     The dense layer maps to the width of the embedding tables, so that they can be the decoder.
 
     Args:
-        config: Of the encoder.
+        config: The encoder's configuration.
         activation: A key of `ACTIVATIONS`; the encoder's own unless given.
         dense_bias: Whether the dense layer has a bias.
         output_bias: Whether the scores of words have a bias.

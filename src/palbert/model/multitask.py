@@ -60,7 +60,7 @@ class MultiTaskModel(nn.Module):
         return self.answers(batch, self.vectors(batch, embeddings=embeddings))
 
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
-        """Return each part's pooled vectors, (sequences, hidden); `embeddings` takes the place of the words."""
+        """Return each part's pooled vectors, (sequences, hidden); `embeddings` replace the looked-up words."""
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
         branches = AdapterBranches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
         hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
@@ -79,7 +79,7 @@ class MultiTaskModel(nn.Module):
             if not part.answered:
                 continue
             pooled = self.relation(vectors[name]) if part.task in self.related else vectors[name]
-            with torch.autocast(pooled.device.type, enabled=False):  # eight bits are few for a grade or a probability
+            with torch.autocast(pooled.device.type, enabled=False):  # bf16 is too coarse for grades and probabilities
                 outputs[name] = self.heads[part.task](*pooled.float().chunk(part.width))
         return outputs
 

@@ -18,7 +18,7 @@ FUSED = {
     "silu": ("swish", ""),
     "swish": ("swish", ""),
 }
-"""What oneDNN calls the feed-forward activations, and their variant."""
+"""oneDNN's names of the feed-forward activations and their variants."""
 NO_ACTIVATION = ("none", "")
 
 

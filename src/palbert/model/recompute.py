@@ -14,7 +14,7 @@ from palbert.model.adapters.branches import Branches
 from palbert.model.attention import Sequences
 from palbert.model.dropout import Seeds
 from palbert.model.linear import half_copies
-from palbert.model.split import shares, sharing
+from palbert.model.split import continue_pass, current_task_tokens
 
 if TYPE_CHECKING:
     from palbert.model.encoder import Encoder
@@ -40,25 +40,25 @@ def recompute_activations(
     """
     if not torch.is_grad_enabled():
         return keep_activations(encoder, layer, hidden, sequences, branches)
-    again = _SameConditions(encoder, layer, [sequences.seeds, *branches.seeds])
+    conditions = _SameConditions(encoder, layer, [sequences.seeds, *branches.seeds])
     output: Tensor = checkpoint(
-        layer, hidden, sequences, branches, use_reentrant=False, context_fn=lambda: (nullcontext(), again)
+        layer, hidden, sequences, branches, use_reentrant=False, context_fn=lambda: (nullcontext(), conditions)
     )
     return output
 
 
 class _SameConditions(AbstractContextManager[None]):
-    """The temporary settings under which a layer ran, set again while backward passes run it."""
+    """The temporary settings under which a layer ran, restored while a backward pass runs it again."""
 
     def __init__(self, encoder: Encoder, layer: nn.Module, seeds: Sequence[Seeds]) -> None:
-        self.encoder, self.layer, self.shares = encoder, layer, shares()
-        self.dropout, self.places = encoder.temporary_dropout, [(each, each.place) for each in seeds]
+        self.encoder, self.layer, self.task_tokens = encoder, layer, current_task_tokens()
+        self.dropout, self.seed_states = encoder.temporary_dropout, [(each, each.state()) for each in seeds]
 
     def __enter__(self) -> None:
-        for seeds, place in self.places:
-            seeds.place = place
+        for seeds, state in self.seed_states:
+            seeds.restore(state)
         self.contexts = ExitStack()
-        self.contexts.enter_context(sharing(self.shares))
+        self.contexts.enter_context(continue_pass(self.task_tokens))
         self.contexts.enter_context(half_copies(self.layer))
         if self.dropout is not None:
             self.contexts.enter_context(self.encoder.with_dropout(self.dropout))

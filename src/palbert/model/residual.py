@@ -17,9 +17,9 @@ WIDTH_LIMIT = 2048
 def add_and_norm(residual: Tensor, update: Tensor, norm: nn.Module, dropout: Dropout, seeds: Seeds) -> Tensor:
     """Return norm(residual + dropout(update)).
 
-    Two back ends with one result: one kernel on CUDA where Triton is installed, and torch's own operations
-    everywhere else. The kernel answers in the update's format: under autocast, where torch's norm answers in
-    float32, the hidden states then stay in half precision from layer to layer, and no linear layer casts them.
+    Two back ends with the same result: one kernel on CUDA if Triton is installed, and torch's operations otherwise. The
+    kernel returns the update's format: under autocast, where torch's norm returns float32, hidden states then stay in
+    half precision from layer to layer, and no linear layer has to cast them.
 
     Args:
         residual: (tokens, hidden).

@@ -1,4 +1,4 @@
-"""TaskGradients: the gradients of a step's tasks in one matrix, one row per task."""
+"""TaskGradients: the gradients of all tasks of a step in one matrix, one row per task."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ALIGNMENT = 16
 class TaskGradients:
     """The gradients of a step's tasks, one row per task, in memory that all steps share.
 
-    The first part of a gradient in a step overwrites that of the last step; later parts are added to it.
+    The first contribution to a gradient in a step overwrites that of the last step; later ones are added.
 
     Args:
-        parameters: Whose gradients they are, in the order of the columns.
-        most: Tasks in one step, at most: captured steps cannot allocate memory for more.
+        parameters: The parameters, in the order of the columns.
+        most: Maximum number of tasks in a step: captured steps cannot allocate memory for more.
         tasks: The list of the current step's tasks, if it is shared with another `TaskGradients`.
     """
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from palbert.batch import PackedBatch, again
+from palbert.batch import PackedBatch, repeat_of
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.options import check_number
@@ -33,7 +33,7 @@ class Goal:
     """Dropout in front of the head."""
     joint: bool = False
     """Whether the set's sequences are joint pairs."""
-    taught: bool = False
+    has_teachers: bool = False
     """Whether the task has teachers, whose outputs are part of its batches."""
 
     @classmethod
@@ -46,7 +46,7 @@ class Goal:
             task=task.name,
             dropout=task.dropout,
             joint=spec.joint,
-            taught=bool(task.teachers),
+            has_teachers=bool(task.teachers),
         )
 
 
@@ -58,24 +58,29 @@ class Pass:
     """Pooled vectors, (sequences, hidden)."""
     outputs: Mapping[str, Tensor]
     """Outputs of the heads, (examples, outputs)."""
-    again: Pass | None = None
+    second: Pass | None = None
     """The same texts under other dropout masks, for the sets of terms that compare the two."""
     averaged: Collection[str] = ()
     """Sets whose loss is the mean over both."""
 
     @classmethod
     def of(
-        cls, model: MultiTaskModel, batch: PackedBatch, *, twice: Collection[str] = (), averaged: Collection[str] = ()
+        cls,
+        model: MultiTaskModel,
+        batch: PackedBatch,
+        *,
+        repeated: Collection[str] = (),
+        averaged: Collection[str] = (),
     ) -> Pass:
         """Run the model over a batch.
 
         Args:
             model: The model under training.
             batch: The batch.
-            twice: Parts that are computed twice in the same pass, with different dropout masks.
+            repeated: Parts that are computed twice in the same pass, with different dropout masks.
             averaged: Those of them whose loss is the mean over both.
         """
-        wide = batch.twice(twice)
+        wide = batch.with_repeats(repeated)
         vectors = model.vectors(wide)
         outputs = model.answers(wide, vectors)
         if wide is batch:
@@ -84,12 +89,12 @@ class Pass:
         def named(values: Mapping[str, Tensor], name_of: Callable[[str], str]) -> dict[str, Tensor]:
             return {name: values[name_of(name)] for name in batch.parts if name_of(name) in values}
 
-        second = cls(named(vectors, again), named(outputs, again))
-        return cls(named(vectors, str), named(outputs, str), again=second, averaged=averaged)
+        second = cls(named(vectors, repeat_of), named(outputs, repeat_of))
+        return cls(named(vectors, str), named(outputs, str), second=second, averaged=averaged)
 
     def answers(self, name: str) -> list[Tensor]:
         """Return the outputs that a set's labels are compared with: of one pass, or of both."""
-        second = [self.again.outputs[name]] if self.again is not None and name in self.averaged else []
+        second = [self.second.outputs[name]] if self.second is not None and name in self.averaged else []
         return [self.outputs[name], *second]
 
 
@@ -103,7 +108,7 @@ class Term(nn.Module, ABC):
     triplets: ClassVar[bool] = False
     """Whether the term is for sets of triplets; their parts have vectors, and neither outputs nor labels."""
     averages: ClassVar[bool] = False
-    """Whether the supervised loss is the mean over `clean` and `clean.again`."""
+    """Whether the supervised loss is the mean over `forward_pass` and `forward_pass.second`."""
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 1.0) -> None:
         super().__init__()
@@ -112,7 +117,7 @@ class Term(nn.Module, ABC):
 
     @property
     def compares(self) -> bool:
-        """Whether the term needs `clean.again`: the same texts under other dropout masks."""
+        """Whether the term needs `forward_pass.second`: the same texts under other dropout masks."""
         return False
 
     def prepare(self, model: MultiTaskModel) -> None:
@@ -122,20 +127,20 @@ class Term(nn.Module, ABC):
         """Called after each step of the optimizer. Optional."""
 
     @abstractmethod
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the term of each set in the batch, weight included, as a mean over the batch's rows.
 
         Args:
             model: The model under training.
             batch: The parts of the term's own sets.
-            clean: The vectors and outputs of the supervised pass, for these sets and others.
+            forward_pass: The vectors and outputs of the supervised pass, for these sets and others.
         """
 
-    def forward(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def forward(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the term of each set, times the share of the step's rows that this batch holds."""
         if not any(name in self.goals for name in batch.parts):
             return {}
-        values = self.values(model, batch.only(self.goals), clean)
+        values = self.values(model, batch.only(self.goals), forward_pass)
         for name, value in values.items():
             check_loss(f"{type(self).__name__}.values()", name, value, known=batch.parts)
         return {name: value * batch.parts[name].share for name, value in values.items()}

@@ -27,22 +27,22 @@ class Distillation(Term):
     """
 
     def __init__(self, goals: Mapping[str, Goal], *, weight: float = 0.5, temperature: float = 1.0) -> None:
-        taught = {name: goal for name, goal in goals.items() if goal.taught}
+        taught = {name: goal for name, goal in goals.items() if goal.has_teachers}
         # 0: labels only; 1: teachers only.
         super().__init__(taught, weight=check_number("weight", weight, least=0, most=1))
         self.temperature = check_number("temperature", temperature, above=0)
         if not taught:
             raise PalbertError("none of its tasks has teachers.", hint='Set tasks.<name>.teachers = ["runs/…"].')
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return what has to be added to the loss on the labels to get the weighted mean of both."""
         values = {}
         for name, part in batch.parts.items():
-            goal, labels, taught = self.goals[name], part.labels, part.taught
-            assert labels is not None and taught is not None, f"{name}: labels and teachers' outputs"
+            goal, labels, teachers = self.goals[name], part.labels, part.teacher_outputs
+            assert labels is not None and teachers is not None, f"{name}: labels and teachers' outputs"
             differences = [
-                goal.target.soft_loss(outputs, taught, temperature=self.temperature) - goal.loss(outputs, labels)
-                for outputs in clean.answers(name)
+                goal.target.soft_loss(outputs, teachers, temperature=self.temperature) - goal.loss(outputs, labels)
+                for outputs in forward_pass.answers(name)
             ]
             values[name] = self.weight * mean(differences)
         return values

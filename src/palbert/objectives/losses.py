@@ -12,7 +12,7 @@ def cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0
 
 
 def focal(outputs: Tensor, labels: Tensor, *, gamma: float = 2.0) -> Tensor:
-    """Mean of −(1 − p)^γ log p for p = p(label), which turns down rows that are right already (arXiv:1708.02002)."""
+    """Mean of −(1 − p)^γ log p for p = p(label), less weight for rows that are right already (arXiv:1708.02002)."""
     return _focal(outputs.log_softmax(dim=1).gather(1, labels[:, None]), gamma)
 
 

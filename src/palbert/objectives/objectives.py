@@ -50,9 +50,9 @@ class Objectives(Objective):
         terms = [term for term in self.terms if term.weight]
         compared = {name for term in terms if term.compares for name in term.goals}
         averaged = {name for term in terms if term.averages for name in term.goals}
-        clean = Pass.of(model, batch, twice=compared, averaged=averaged)
-        losses = self.supervised.of(batch, {name: clean.answers(name) for name in clean.outputs})
+        forward_pass = Pass.of(model, batch, repeated=compared, averaged=averaged)
+        losses = self.supervised.of(batch, {name: forward_pass.answers(name) for name in forward_pass.outputs})
         for term in terms:
-            for name, value in term(model, batch, clean).items():
+            for name, value in term(model, batch, forward_pass).items():
                 losses[name] = losses[name] + value if name in losses else value
         return losses

@@ -45,12 +45,12 @@ class Proximal(Term):
             if weight.requires_grad:
                 average.lerp_(weight, 1 - self.beta)
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return μ ℓ_s of each set."""
         assert self.average is not None, "prepare comes before training"
         with torch.no_grad():
             outputs = self.average(batch)
         return {
-            name: self.weight * self.goals[name].target.divergence(clean.outputs[name], outputs[name])
+            name: self.weight * self.goals[name].target.divergence(forward_pass.outputs[name], outputs[name])
             for name in batch.parts
         }

@@ -45,11 +45,15 @@ class RDrop(Term):
                 hint="Set encoder.dropout or the task's dropout above 0, or leave rdrop out.",
             )
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the weighted divergence of both outputs."""
-        assert clean.again is not None
+        assert forward_pass.second is not None
         values = {}
         for name in batch.parts:
-            target, first, second = self.goals[name].target, clean.outputs[name], clean.again.outputs[name]
+            target, first, second = (
+                self.goals[name].target,
+                forward_pass.outputs[name],
+                forward_pass.second.outputs[name],
+            )
             values[name] = self.weight / target.divergence_directions * target.divergence(second, first)
         return values

@@ -72,9 +72,9 @@ class SimCSE(Term):
         self.layer_of = {name: owners.index(task) for name, task in joint.items()}
         self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in owners).to(device)
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the weighted InfoNCE loss of each set."""
-        first, second = self.views(model, batch, clean)
+        first, second = self.views(model, batch, forward_pass)
         values = {}
         # The cosines are divided by a small temperature: bf16 would be too coarse.
         with torch.autocast(batch.ids.device.type, enabled=False):
@@ -89,12 +89,12 @@ class SimCSE(Term):
         return values
 
     def views(
-        self, model: MultiTaskModel, batch: PackedBatch, clean: Pass
+        self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass
     ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         """Return the pooled vectors of both views."""
         if self.dropout is None:
-            assert clean.again is not None
-            return clean.vectors, clean.again.vectors
+            assert forward_pass.second is not None
+            return forward_pass.vectors, forward_pass.second.vectors
         with model.encoder.with_dropout(self.dropout):
             return model.vectors(batch), model.vectors(batch)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.errors import PalbertError
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.split import passing
+from palbert.model.split import begin_pass
 from palbert.objectives import Goal, Pass, Term
 from palbert.options import check_count, check_number
 
@@ -54,14 +54,14 @@ class SMART(Term):
             raise PalbertError(f"norm: expected 'inf' or 'l2', found {norm!r}.")
         self.norm = norm
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return λ_s ℓ_s of each set."""
-        with passing(batch):
+        with begin_pass(batch):
             words = model.encoder.word_embeddings(batch.ids)  # (tokens, embedding_size)
-        moved = words + self.perturbation(model, batch, words.detach(), clean.outputs)
+        moved = words + self.perturbation(model, batch, words.detach(), forward_pass.outputs)
         outputs = model(batch, embeddings=moved)
         return {
-            name: self.weight * self.goals[name].target.divergence(outputs[name], clean.outputs[name])
+            name: self.weight * self.goals[name].target.divergence(outputs[name], forward_pass.outputs[name])
             for name in batch.parts
         }
 

@@ -47,13 +47,13 @@ class SupervisedSimCSE(Term):
         if self.weight > 0:
             check_trained("supervised-simcse", model, self.goals)
 
-    def values(self, model: MultiTaskModel, batch: PackedBatch, clean: Pass) -> dict[str, Tensor]:
+    def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the weighted loss of each set of triplets."""
         values = {}
         # The cosines are divided by a small temperature: bf16 would be too coarse.
         with torch.autocast(batch.ids.device.type, enabled=False):
             for name, part in batch.parts.items():
-                anchors, *others = clean.vectors[name].float().chunk(part.width)  # each (rows, hidden)
+                anchors, *others = forward_pass.vectors[name].float().chunk(part.width)  # each (rows, hidden)
                 among = torch.cat(others) if self.hard_negatives else others[0]
                 values[name] = self.weight * info_nce(anchors, among, temperature=self.temperature)
         return values

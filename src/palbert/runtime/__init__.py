@@ -1,1 +1,1 @@
-"""The machine underneath: devices, precision, seeds, progress."""
+"""The machine underneath: devices, precision, processes, CUDA graphs, files, seeds, progress."""

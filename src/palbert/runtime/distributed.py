@@ -17,9 +17,9 @@ from palbert.errors import DeviceError
 ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets for each process."""
 BUCKET = 2**24
-"""Numbers per call: few calls, and little memory for the copy."""
+"""Numbers per call: large enough for few calls, small enough for little memory."""
 PATIENCE = timedelta(days=1)
-"""How long to wait for other ranks: the first evaluates and reports alone. torchrun ends a run that lost a process."""
+"""Timeout of collective calls: ranks wait while the first evaluates. torchrun ends a run that has lost a process."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Ranks:
         yield
 
     @contextmanager
-    def first_ahead(self) -> Iterator[None]:
-        """Let the first process run the block before the others do."""
+    def first_process_first(self) -> Iterator[None]:
+        """Let the first process finish the block before the others run it."""
         yield
 
     def count(self, *numbers: int) -> list[int]:
@@ -72,12 +72,12 @@ class Ranks:
         """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
         return [dict(tensors)]
 
-    def first(self, tensor: Tensor) -> Tensor:
-        """Return the first process's tensor."""
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """Return the first process's tensor in every process."""
         return tensor
 
-    def align(self, module: nn.Module) -> None:
-        """Copy the first process's parameters and buffers into a module."""
+    def broadcast_module(self, module: nn.Module) -> None:
+        """Copy the first process's parameters and buffers into the module of every process."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Processes(Ranks):
         """Connect to the other processes; "cuda" is one device per process, "cuda:0" one that all share."""
         dist.init_process_group(self._backend(device), rank=self.rank, world_size=self.size, timeout=PATIENCE)
         yield
-        # Not after an error: others may wait for a call that never comes, and torchrun ends them.
+        # Not after an error: the others may be waiting for a call that never comes, until torchrun ends them.
         dist.destroy_process_group()
 
     @contextmanager
-    def first_ahead(self) -> Iterator[None]:
-        """Let the first process run the block before the others do."""
+    def first_process_first(self) -> Iterator[None]:
+        """Let the first process finish the block before the others run it."""
         if not self.is_first:
             self.wait()
         yield
@@ -153,14 +153,14 @@ class Processes(Ranks):
                 place[name] = copy
         return found
 
-    def first(self, tensor: Tensor) -> Tensor:
-        """Return the first process's tensor."""
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """Return the first process's tensor in every process."""
         copy = tensor.detach().clone()
         dist.broadcast(copy, 0)
         return copy
 
-    def align(self, module: nn.Module) -> None:
-        """Copy the first process's parameters and buffers into a module."""
+    def broadcast_module(self, module: nn.Module) -> None:
+        """Copy the first process's parameters and buffers into the module of every process."""
         for value in module.state_dict().values():
             dist.broadcast(value, 0)
 

@@ -33,7 +33,7 @@ def allow_long_fields() -> None:
 
 
 class CSVWriter:
-    """Write CSV whose lines end with a line feed, and quote carriage returns, which csv's own writer then does not.
+    """Write CSV lines that end with a line feed, and quote carriage returns, which csv.writer would not do then.
 
     Args:
         stream: A text file opened with `newline=""`, or a buffer.
@@ -53,7 +53,7 @@ class CSVWriter:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file atomically: readers, and a crash, see the old content or the new."""
+    """Write a file atomically: even after a crash, readers see either the old content or the new."""
     with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()

@@ -41,8 +41,8 @@ class Recorder:
         """The stream that graphs are recorded on."""
         return _stream(self.device, threading.get_ident())
 
-    def aside(self, work: Callable[[], Found]) -> Found:
-        """Do some work on the stream that graphs are recorded on, so that its cached memory can be used there again."""
+    def on_recording_stream(self, work: Callable[[], Found]) -> Found:
+        """Do some work on the stream that graphs are recorded on, so that recordings can reuse its cached memory."""
         current = torch.cuda.current_stream(self.device)
         stream = self.stream
         stream.wait_stream(current)
@@ -51,15 +51,15 @@ class Recorder:
         current.wait_stream(stream)
         return found
 
-    def watching(self) -> AbstractContextManager[list[str]]:
-        """Return the context in which work is computed for the first time; it lists what cannot be recorded."""
+    def detecting_waits(self) -> AbstractContextManager[list[str]]:
+        """Return the context in which work is computed before it is recorded; it lists lines that prevent recording."""
         return nullcontext([])
 
     def prepare(self) -> None:
         """Get ready for a recording."""
 
     def record(self, work: Callable[[], Found]) -> tuple[Graph, Found]:
-        """Record some work, which computes nothing; return its graph and where its results will be."""
+        """Record some work without computing it; return its graph, and the tensors that replays write results to."""
         graph = torch.cuda.CUDAGraph()
         self._random_state = self._generator.clone_state()
 
@@ -72,20 +72,20 @@ class Recorder:
                 graph.capture_end()
 
         with _without_collection():
-            return graph, self.aside(recorded)
+            return graph, self.on_recording_stream(recorded)
 
     def finish(self) -> None:
         """Clean up after a recording that succeeded."""
 
     def recover(self) -> None:
-        """After a failed recording, reset the random generator to the state that it had before."""
+        """After a failed recording, reset the random generator to its state before that recording."""
         torch.cuda.synchronize(self.device)
         self._generator.graphsafe_set_state(self._random_state)
 
 
 @contextmanager
-def noticing_waits() -> Iterator[list[str]]:
-    """List the lines of code that make the host wait for the device, as "file:line", at the end of the context."""
+def detect_waits() -> Iterator[list[str]]:
+    """List the lines of code that make the host wait for the device, as "file:line"; filled when the context ends."""
     waits: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,7 +104,7 @@ def noticing_waits() -> Iterator[list[str]]:
 
 @functools.cache
 def _stream(device: torch.device, thread: int) -> torch.cuda.Stream:
-    """Return the one stream of a device for all that a thread records: cuBLAS keeps a workspace for every stream."""
+    """Return the stream for everything a thread records: one only, since cuBLAS keeps a workspace per stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 

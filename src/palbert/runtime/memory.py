@@ -1,4 +1,4 @@
-"""Memory: the bytes of tensors, and the most that live on a device while something is computed."""
+"""Memory: the bytes of tensors, and the peak on a device during a computation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_iter
 
 
 def peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
-    """Run a computation; return the most bytes that lived at once during it, beyond those that lived before.
+    """Run a computation; return its peak memory in bytes, beyond what was allocated before.
 
-    CUDA's allocator counts them itself. Elsewhere the tensors that torch makes are counted, so that what an operation
-    allocates for itself alone is not seen.
+    On CUDA the allocator counts. Elsewhere the tensors that torch makes are counted, without the internal memory of
+    single operations.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -30,7 +30,7 @@ def peak_bytes(compute: Callable[[], object], device: torch.device) -> int:
 
 
 def bytes_of(tensors: Iterable[Tensor], *, without: Iterable[Tensor] = ()) -> int:
-    """Return the bytes of all different storages, except those of some tensors."""
+    """Return the bytes of all distinct storages, except those that tensors in `without` use."""
     left_out = {tensor.untyped_storage()._cdata for tensor in without}
     storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(size for key, size in storages.items() if key not in left_out)

@@ -1,4 +1,4 @@
-"""Devices and number formats: what is available, and the contexts that use it."""
+"""Devices and number formats: which are available, and the contexts that use them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 assert layer.weight.grad.isfinite().all()
 """
 INT8_INSTRUCTIONS = ("avx512_vnni", "avx_vnni", "amx_int8")
-"""Instructions that sum products of bytes in 32 bits; the 16 bits of older ones may overflow."""
+"""Instructions that add products of bytes in 32 bits; older ones use 16 bits, which may overflow."""
 
 
 def choose_device(name: str) -> torch.device:

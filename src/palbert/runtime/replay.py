@@ -16,11 +16,11 @@ from palbert.runtime.graphs import Graph, Recorder
 log = logging.getLogger(__name__)
 
 MOST_GRAPHS = 64
-"""Kinds of work that are recorded; each takes a little memory and time."""
+"""Maximum number of kinds of work to record; each takes a little memory and time."""
 
 Outputs = dict[str, Tensor]
 Decision = Callable[[], None]
-"""Something that the host does between two stretches of work on the device; it may wait for the device."""
+"""Something that the host does between two segments of work on the device; it may wait for the device."""
 Work = Generator[Decision, None, Outputs]
 """Work on the device that yields what the host has to decide in between, and returns its outputs."""
 
@@ -38,7 +38,7 @@ class Batch(Protocol):
         ...
 
     def copy_(self, other: Any) -> None:
-        """Take the numbers of a batch of the same kind, in place."""
+        """Copy the values of a batch of the same kind, in place."""
         ...
 
 
@@ -50,12 +50,12 @@ class Recording:
     """Recorded work: where its inputs go, its graphs with the decisions after them, and where its outputs are."""
 
     batches: Sequence[Batch]
-    stretches: list[tuple[Graph, Decision | None]] = field(default_factory=list)
+    segments: list[tuple[Graph, Decision | None]] = field(default_factory=list)
     outputs: Outputs = field(default_factory=dict)
 
     def replay(self) -> None:
         """Run all graphs, and the decisions between them."""
-        for graph, decision in self.stretches:
+        for graph, decision in self.segments:
             graph.replay()
             if decision is not None:
                 decision()
@@ -66,18 +66,17 @@ class Recording:
 
 
 class Replay:
-    """Replay work whose kind has come before: on batches of the same shapes, with the same Python numbers.
+    """Replay work of a kind that was seen before: batches of the same shapes, with the same Python numbers.
 
     The first work of a kind is computed. The second is recorded, which computes nothing, and then replayed, as is all
-    later work. So nothing is computed twice, and the results are those of computing everything. Random numbers differ
-    from replay to replay, since graphs read the generator's state from the device, and the generator moves on as in
-    computed work.
+    later work. So nothing is computed twice, and the results are the same as without recording. Random numbers differ
+    from replay to replay: graphs read the generator's state from the device, and the generator advances as usual.
 
     Args:
         recorder: Records graphs.
-        what: The work in messages, in the plural.
-        most: Kinds to record, at most; others are computed.
-        patience: Failed recordings after which everything is computed.
+        what: What messages call the work, in the plural.
+        most: Maximum number of kinds to record; others are computed.
+        patience: Number of failed recordings after which nothing more is recorded.
     """
 
     def __init__(self, recorder: Recorder, *, what: str, most: int = MOST_GRAPHS, patience: int = 1) -> None:
@@ -95,7 +94,8 @@ class Replay:
         """Do the work; return its outputs.
 
         Args:
-            function: Starts the work on some batches; one that differs in more than its batches needs its own replay.
+            function: Starts the work on some batches. The kind covers only the batches, so each function needs its own
+                Replay.
             batches: The batches, on any device.
         """
         kind = tuple(batch.kind for batch in batches)
@@ -124,18 +124,20 @@ class Replay:
     def _compute(
         self, kind: Hashable, function: Callable[[list[BatchType]], Work], batches: Sequence[BatchType]
     ) -> Outputs:
-        """Compute the work; where it may be recorded later, on the stream for that, and watched."""
+        """Compute the work; if it may be recorded later, do so on the recording stream and check that it can be."""
         self.computed += 1
         device = self.recorder.device
         if not self._records:
             return run(function([batch.to(device) for batch in batches]))
         self.recordings[kind] = None
-        return self.recorder.aside(lambda: self._watch(function([batch.to(device) for batch in batches])))
+        return self.recorder.on_recording_stream(
+            lambda: self._compute_first(function([batch.to(device) for batch in batches]))
+        )
 
-    def _watch(self, work: Work) -> Outputs:
+    def _compute_first(self, work: Work) -> Outputs:
         """Compute the work; give up if it makes the host wait for the device, since that cannot be recorded."""
         while True:
-            with self.recorder.watching() as waits:
+            with self.recorder.detecting_waits() as waits:
                 decision, outputs = advance(work)
             for line in waits:
                 self._give_up(f"{line} makes the host wait for the device")
@@ -146,16 +148,16 @@ class Replay:
     def _record(
         self, kind: Hashable, function: Callable[[list[BatchType]], Work], batches: Sequence[BatchType]
     ) -> Recording | None:
-        """Record the work, and replay it stretch by stretch; None if that fails."""
+        """Record the work, and replay it segment by segment; None if that fails."""
         start = time.perf_counter()
         own = [batch.to(self.recorder.device) for batch in batches]
         self.recorder.prepare()
         recording, work = Recording(own), function(own)
         decision: Decision | None = None
         try:
-            while decision is not None or not recording.stretches:
+            while decision is not None or not recording.segments:
                 graph, (decision, recording.outputs) = self.recorder.record(lambda: advance(work))
-                recording.stretches.append((graph, decision))
+                recording.segments.append((graph, decision))
                 graph.replay()
                 if decision is not None:
                     decision()

@@ -14,7 +14,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def seed_apart(seed: int, ranks: Ranks) -> None:
+def seed_rank(seed: int, ranks: Ranks) -> None:
     """Give each rank its own random numbers, for dropout and the like; the first keeps its generators."""
     if not ranks.is_first:
         seed_everything(int(np.random.SeedSequence([seed, ranks.rank]).generate_state(1)[0]))

@@ -48,9 +48,9 @@ class Binary(Classes):
         """Return the symmetric KL divergence."""
         return bernoulli_divergence(first, second)
 
-    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return T² · binary cross-entropy with the mean of the teachers' probabilities at temperature T."""
-        return bernoulli_soft_loss(outputs, taught, temperature=temperature)
+        return bernoulli_soft_loss(outputs, teacher_outputs, temperature=temperature)
 
     def read_prior(self, prior: Any) -> tuple[float, ...]:
         """Return the shares of no and yes; a number is the share of yes."""

@@ -68,11 +68,11 @@ class Classes(Target):
         p, q = first.log_softmax(dim=1), second.log_softmax(dim=1)
         return ((p.exp() - q.exp()) * (p - q)).sum(1).mean()
 
-    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return T² · cross-entropy with the mean of the teachers' probabilities at temperature T."""
         import torch.nn.functional as F
 
-        mean = (taught / temperature).softmax(2).mean(1)
+        mean = (teacher_outputs / temperature).softmax(2).mean(1)
         return temperature**2 * F.cross_entropy(outputs / temperature, mean)
 
     def answer(self, predicted: Any) -> str:

@@ -60,11 +60,11 @@ class Number(Target):
         """Return the squared difference."""
         return (first - second).square().sum(1).mean()
 
-    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return the squared distance from the mean of the teachers' numbers, at any temperature."""
         import torch.nn.functional as F
 
-        return F.mse_loss(outputs, taught.mean(1))
+        return F.mse_loss(outputs, teacher_outputs.mean(1))
 
     def answer(self, predicted: Any) -> float:
         """Return the number."""

@@ -148,12 +148,12 @@ class Target(ABC):
         """Return the mean over rows of a symmetric distance between two outputs, (rows, outputs): ℓ_s of SMART."""
 
     @abstractmethod
-    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return the mean loss on what teachers answered.
 
         Args:
             outputs: (rows, outputs).
-            taught: The teachers' outputs, (rows, teachers, outputs).
+            teacher_outputs: The teachers' outputs, (rows, teachers, outputs).
             temperature: What logits are divided by.
         """
 

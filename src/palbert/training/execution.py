@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
-from palbert.runtime.graphs import Recorder, noticing_waits
+from palbert.runtime.graphs import Recorder, detect_waits
 from palbert.runtime.replay import Replay, Work, run
 
 PATIENCE = 3
@@ -18,7 +18,7 @@ PATIENCE = 3
 
 Losses = dict[str, Tensor]
 Update = Callable[[Sequence[PackedBatch]], Work]
-"""The work of a step on the device, which yields what the host has to decide, and returns each set's loss."""
+"""The work of a step on the device; yields what the host has to decide, and returns each set's loss."""
 
 
 class Execution(ABC):
@@ -45,10 +45,9 @@ class Eager(Execution):
 
 
 class Graphs(Execution):
-    """Replay steps whose kind has come before: the same sets, rows and filled-up sizes.
+    """Replay steps of a kind that was seen before: the same sets, numbers of rows and padded sizes.
 
-    The first step of a kind is also watched: one that makes the host wait for the device cannot be captured. Learning
-    rates are read from the device.
+    The first step of a kind is computed and checked: one that makes the host wait for the device cannot be captured.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -75,9 +74,9 @@ class Graphs(Execution):
 class StepRecorder(Recorder):
     """Record whole steps, which take most of the device's memory."""
 
-    def watching(self) -> AbstractContextManager[list[str]]:
-        """List the lines that make the host wait for the device."""
-        return noticing_waits()
+    def detecting_waits(self) -> AbstractContextManager[list[str]]:
+        """List the lines of a step that make the host wait for the device."""
+        return detect_waits()
 
     def prepare(self) -> None:
         """Wait for the steps before."""

@@ -185,7 +185,7 @@ class Trainer:
 
     def _losses_and_gradients(self, batch: PackedBatch) -> Losses:
         """Compute the losses of one batch and add their gradients; return each set's loss before balancing."""
-        with self.arithmetic(), self.gradients.watch():
+        with self.arithmetic(), self.gradients.forward_context():
             losses = self.objective(self.model, batch)
         balanced = batch.by_task(self.objective.balance(losses, batch.shares))
         self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})

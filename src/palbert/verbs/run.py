@@ -62,7 +62,7 @@ class Run(ABC):
         """Load and check everything that the run needs, and build model and trainer; write nothing. Return the run."""
         check_names(self.recipe, self.ranks)
         self.machine = Machine.for_recipe(self.recipe)
-        with self.ranks.first_ahead():  # the other ranks find in the caches what the first has loaded
+        with self.ranks.first_process_first():  # the other ranks find in the caches what the first has loaded
             self.encoder_folder = resolve_encoder(self.recipe.encoder.name)
             self.has_checkpoint = self.resume and self.folder.has_begun
         refuse_own_encoder(self.folder, self.encoder_folder)
@@ -146,7 +146,7 @@ class Run(ABC):
     def _read_state(self) -> TrainerState:
         """Read checkpoints/last, and remove what a killed run left half-written."""
         last = self.folder.checkpoint("last")
-        with self.ranks.first_ahead():  # the first may have to move folders back
+        with self.ranks.first_process_first():  # the first may have to move folders back
             read_description(last)  # refuses other formats
             state = read_state(last)
             self.folder.sweep()

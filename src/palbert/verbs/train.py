@@ -31,7 +31,7 @@ from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.precision import choose_device
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import seed_apart, seed_everything
+from palbert.runtime.seeding import seed_everything, seed_rank
 from palbert.training.checkpoint import TrainerState
 from palbert.training.samplers import Consecutive
 from palbert.training.trainer import Evaluation, Trainer
@@ -95,14 +95,14 @@ class TrainingRun(Run):
         if recipe.optimizer.adapter_learning_rate is not None and recipe.adapters is None:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         check_lengths(recipe.sets, self.tokenizer)
-        with self.ranks.first_ahead():
+        with self.ranks.first_process_first():
             sets = load_training_sets(recipe, self.tokenizer)
             self.dev = load_split(recipe, "dev", self.tokenizer)
         log_data(recipe, sets, self.dev, self.tokenizer)
         datasets = [*(each.rows for each in sets.values()), *self.dev.values()]
         files = {file: sha256 for dataset in datasets for file, sha256 in dataset.files.items()}
         self.set_provenance(files, teachers_sha256(recipe))
-        with self.ranks.first_ahead():
+        with self.ranks.first_process_first():
             self.sets = teach(recipe, sets, tokenizer=self.tokenizer, machine=self.machine)
         self._build(self.encoder_folder)
 
@@ -119,7 +119,7 @@ class TrainingRun(Run):
         self.phases = self.sampler.spans
         for phase in reversed(range(len(self.phases))):  # a phase that cannot be built is refused now
             self.trainer = self.make_trainer(phase)
-        seed_apart(recipe.seed, self.ranks)
+        seed_rank(recipe.seed, self.ranks)
 
     def make_trainer(self, phase: int) -> Trainer:
         """Make the trainer of a phase, without hooks."""
@@ -134,7 +134,9 @@ class TrainingRun(Run):
             epochs=self.phases[phase],
             ranks=self.ranks,
         )
-        self.ranks.align(trainer.objective)  # a term with random weights would differ between ranks in a later phase
+        self.ranks.broadcast_module(
+            trainer.objective
+        )  # a term with random weights would differ between ranks in a later phase
         return trainer
 
     def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
@@ -148,7 +150,7 @@ class TrainingRun(Run):
         """Open the folder; if the recipe asks for it, pretrain the encoder first and build the model on the result."""
         state = super().open_folder()
         if self.recipe.pretraining:
-            with self.ranks.first_ahead():  # the first pretrains alone, and the others find the encoder
+            with self.ranks.first_process_first():  # the first pretrains alone, and the others find the encoder
                 encoder_folder = pretrain_first(self.recipe, self.folder)
             self._build(encoder_folder)  # when resuming too: mixout falls back to the pretrained weights
         return state

@@ -29,7 +29,7 @@ def test_every_training_set_has_the_name_task_and_settings_of_its_description(
     assert [each.name for each in sets.values()] == list(sets)
     assert {name: each.batch_size for name, each in sets.items()} == {"sst": 3, "quora": 16, "quora+snli": 16}
     assert sets["quora+snli"].max_length == 24 and sets["quora"].max_length == recipe.tasks["quora"].max_length
-    assert all(each.rows.split == "train" and each.taught is None for each in sets.values())
+    assert all(each.rows.split == "train" and each.teacher_outputs is None for each in sets.values())
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])

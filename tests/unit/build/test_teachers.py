@@ -37,8 +37,8 @@ def test_teachers_say_of_every_row_what_they_predict(
     tokenizer = TextTokenizer.from_folder(tiny_encoder)
     train = load_training_sets(recipe, tokenizer)
     sets = teach(recipe, train, tokenizer=tokenizer, machine=CPU)
-    assert sets.keys() == train.keys() and [name for name in sets if sets[name].taught is not None] == ["sst"]
-    taught = sets["sst"].taught
+    assert sets.keys() == train.keys() and [name for name in sets if sets[name].teacher_outputs is not None] == ["sst"]
+    taught = sets["sst"].teacher_outputs
     assert taught is not None and taught.shape == (len(train["sst"]), 1, 5)
     said = palbert.load(trained).predict("sst", list(train["sst"].rows.texts[0]))
     chosen = taught[:, 0].argmax(1)
@@ -48,7 +48,7 @@ def test_teachers_say_of_every_row_what_they_predict(
         raise AssertionError("asked again")
 
     monkeypatch.setattr(Inference, "outputs", refuse)  # the second time, the cache answers
-    again = teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"].taught
+    again = teach(recipe, train, tokenizer=tokenizer, machine=CPU)["sst"].teacher_outputs
     assert again is not None and np.array_equal(again, taught)
 
 
@@ -61,9 +61,9 @@ def test_extra_rows_of_a_task_are_answered_and_triplets_are_not(
     extra = {"cfimdb": {}, "made": {"train": str(triplets), "form": "triplets", "text": ["a", "b", "c"]}}
     recipe = make_recipe(values(tiny_encoder, trained, extra=extra))
     sets = teach(recipe, load_training_sets(recipe, tokenizer), tokenizer=tokenizer, machine=CPU)
-    answered = {name: each.taught is not None for name, each in sets.items()}
+    answered = {name: each.teacher_outputs is not None for name, each in sets.items()}
     assert answered == {"sst": True, "sst+cfimdb": True, "sst+made": False, "sts": False}
-    taught = sets["sst+cfimdb"].taught
+    taught = sets["sst+cfimdb"].teacher_outputs
     assert taught is not None and taught.shape == (len(sets["sst+cfimdb"]), 1, 5)
 
 
@@ -75,6 +75,7 @@ def test_several_teachers_answer_side_by_side_in_the_order_of_the_recipe(
     (tmp_path / "few.tsv").write_text("id\tsentence\tsentiment\n0\ta good film\t3\n1\tbad\t0\n", "utf-8")
     twice = {"sst": recipe.tasks["sst"].model_copy(update={"teachers": (str(trained), str(trained))})}
     recipe = recipe.model_copy(update={"tasks": twice})
-    taught = teach(recipe, load_training_sets(recipe, tokenizer), tokenizer=tokenizer, machine=CPU)["sst"].taught
+    sets = load_training_sets(recipe, tokenizer)
+    taught = teach(recipe, sets, tokenizer=tokenizer, machine=CPU)["sst"].teacher_outputs
     assert taught is not None and taught.shape == (2, 2, 5)
     assert np.array_equal(taught[:, 0], taught[:, 1])

@@ -45,11 +45,11 @@ def test_a_name_says_nothing_of_the_task(sets: Sets, tokenizer: TextTokenizer, n
 
 def test_a_portion_holds_the_labels_and_teachers_answers_of_its_rows(sets: Sets, tokenizer: TextTokenizer) -> None:
     answers = np.random.default_rng(0).normal(size=(len(sets["sst"]), 2, 5)).astype(np.float32)
-    taught, rows = replace(sets["sst"], taught=answers), np.array([4, 1, 4])
+    taught, rows = replace(sets["sst"], teacher_outputs=answers), np.array([4, 1, 4])
     part = collate([taught.portion(rows, share=0.5)], tokenizer.template).parts["sst"]
-    assert taught.rows.labels is not None and part.labels is not None and part.taught is not None
+    assert taught.rows.labels is not None and part.labels is not None and part.teacher_outputs is not None
     assert part.labels.tolist() == taught.rows.labels[rows].tolist()
-    assert np.array_equal(part.taught.numpy(), answers[rows]) and part.share == 0.5
+    assert np.array_equal(part.teacher_outputs.numpy(), answers[rows]) and part.share == 0.5
 
 
 @pytest.mark.parametrize("triplets", [False, True])

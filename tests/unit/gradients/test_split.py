@@ -1,4 +1,4 @@
-"""Split gradients: one backward pass over a batch of all tasks, equal to one a task over its own batch."""
+"""Split gradients: one backward pass over a batch of all tasks, equal to one per task over its own batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from palbert.model import factors
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, read_config
 from palbert.model.multitask import MultiTaskModel
-from palbert.model.split import Shares
+from palbert.model.split import TaskTokens
 from palbert.objectives import Pass, Term, smart
 from palbert.recipe.load import make_recipe
 from palbert.registry import GRADIENTS
@@ -56,7 +56,7 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     monkeypatch.setattr(factors, "LARGE", 0)
     # Some: those of steps of two tasks, and of the first piece of a step in pieces, until the second comes.
     worth = {"rows": 0, "factors": 10**6, "some factors": 10**6}[request.param]
-    monkeypatch.setattr(factors, "WORTH", {"cpu": worth, "cuda": worth})
+    monkeypatch.setattr(factors, "MULTIPLICATIONS_PER_NUMBER", {"cpu": worth, "cuda": worth})
     if request.param == "some factors":
         monkeypatch.setattr(factors, "MOST_TOKENS", 300)
     return str(request.param)
@@ -262,20 +262,20 @@ def test_pre_norm_blocks_without_biases_have_the_update_of_separate_passes(
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_stretches_of_one_length_have_the_update_of_separate_passes(
+def test_spans_of_one_length_have_the_update_of_separate_passes(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, accumulation: int, kept: str
 ) -> None:
     for task in TASKS:
         values["tasks"][task]["max_length"] = 8
     values["training"]["accumulation"] = accumulation
     even: list[bool] = []
-    original = Shares.are_even
+    original = TaskTokens.are_even
 
-    def are_even(self: Shares) -> bool:
+    def are_even(self: TaskTokens) -> bool:
         even.append(original(self))
         return even[-1]
 
-    monkeypatch.setattr(Shares, "are_even", are_even)
+    monkeypatch.setattr(TaskTokens, "are_even", are_even)
     split, _ = run(values, split=True)
     assert any(even) or kept != "rows"
     assert_same(split, run(values, split=False)[0])
@@ -303,7 +303,7 @@ def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
     values: dict[str, Any], run: Any, kept: str
 ) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "sts")])
-    split = trainer.gradients.split
+    split = trainer.gradients.splitter
     assert bool(split.large.parameters) == (kept != "rows")
     assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
     trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
@@ -314,11 +314,11 @@ def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
 def test_factors_are_kept_where_they_are_less_work(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, tokens: int, words: bool, others: bool
 ) -> None:
-    monkeypatch.setattr(factors, "WORTH", {"cpu": 25})
+    monkeypatch.setattr(factors, "MULTIPLICATIONS_PER_NUMBER", {"cpu": 25})
     monkeypatch.setattr(build, "tokens_per_step", lambda *_: tokens)
     _, trainer = run(values, split=True)
     embeddings = trainer.model.encoder.embeddings
-    large = trainer.gradients.split.large
+    large = trainer.gradients.splitter.large
     assert (embeddings.word.weight in large) == words
     assert (trainer.model.encoder.layers[0].output.weight in large) == others
 

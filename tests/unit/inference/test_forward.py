@@ -80,7 +80,7 @@ class Computing(Recorder):
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
-    def aside(self, work: Callable[[], Any]) -> Any:
+    def on_recording_stream(self, work: Callable[[], Any]) -> Any:
         return work()
 
     def record(self, work: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
-from palbert.model.split import Split, passing
+from palbert.model.split import GradientSplitter, begin_pass
 from palbert.model.task_gradients import TaskGradients
 
 SPANS = {"a": slice(0, 3), "b": slice(3, 8)}
@@ -31,11 +31,11 @@ def assert_splits() -> Callable[[nn.Module, Callable[[slice], Tensor]], None]:
         module.zero_grad()
         parameters = list(module.parameters())
         gradients = TaskGradients(parameters, most=2)
-        split = Split(gradients)
-        with split.watching(), passing(batch):
+        split = GradientSplitter(gradients)
+        with split.splitting(), begin_pass(batch):
             output = compute(slice(0, TOKENS))
         upstream = torch.randn_like(output)
-        with split.taken():
+        with split.collecting():
             output.backward(upstream)  # type: ignore[no-untyped-call]
         assert all(parameter.grad is None for parameter in parameters)
         for task, span in SPANS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from palbert.model.dropout import KEEP, Dropout, Seeds, dropout
+from palbert.model.dropout import NO_DROPOUT, Dropout, Seeds, dropout
 
 CPU = torch.device("cpu")
 
@@ -49,16 +49,16 @@ def test_the_layer_drops_in_training_only() -> None:
     layer, values = Dropout(0.5), torch.ones(40, 40)
     assert (layer(values) == 0).any()
     assert layer.eval()(values) is values
-    assert KEEP(values) is values
+    assert NO_DROPOUT(values) is values
 
 
 def test_seeds_of_a_pass_differ_and_come_again_from_a_place() -> None:
     seeds = Seeds()
     seeds.next(CPU)
-    place = seeds.place
+    state = seeds.state()
     drawn = [seeds.next(CPU) for _ in range(2 * Seeds.block)]
-    numbers = [int(seed.numbers[seed.place]) for seed in drawn]
+    numbers = [int(seed.numbers[seed.index]) for seed in drawn]
     assert len(set(numbers)) == len(numbers)
-    seeds.place = place
+    seeds.restore(state)
     again = [seeds.next(CPU) for _ in range(Seeds.block - 1)]  # as many as one draw had left
-    assert [int(seed.numbers[seed.place]) for seed in again] == numbers[: Seeds.block - 1]
+    assert [int(seed.numbers[seed.index]) for seed in again] == numbers[: Seeds.block - 1]

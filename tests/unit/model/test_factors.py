@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from palbert.model import factors
-from palbert.model.factors import Factor, Factors, are_worth_it, product, table_gradient
+from palbert.model.factors import Factor, Factors, are_cheaper, product, table_gradient
 
 
 class Spans:
     """Tokens of two tasks: the first 4 of one, the other 3 of the other."""
 
-    tokens = 7
+    count = 7
     spans = (("a", slice(0, 4)), ("b", slice(4, 7)))
 
     def are_even(self) -> bool:
@@ -25,7 +27,7 @@ class Spans:
         return chosen
 
 
-SPANS = Spans()
+SPANS: Any = Spans()
 
 
 def gradients_of(kept: list[tuple[Tensor, Factor]]) -> Tensor:
@@ -98,8 +100,8 @@ def test_too_many_tokens_are_refused_and_what_was_kept_can_be_taken_back(
     assert not collection
     assert collection.keep(weight, first) and collection
     assert not collection.keep(weight, second)
-    assert collection.take_back(weight) == [first]
-    assert not collection and collection.take_back(weight) == []
+    assert collection.pop(weight) == [first]
+    assert not collection and collection.pop(weight) == []
 
 
 def test_clearing_forgets_everything(kept: list[tuple[nn.Parameter, Factor]]) -> None:
@@ -120,8 +122,8 @@ def test_a_product_may_be_written_to_given_memory() -> None:
 
 @pytest.mark.parametrize(("tokens", "worth"), [(10, True), (10_000, False)])
 @pytest.mark.parametrize("lookup", [False, True])
-def test_factors_are_worth_it_for_few_tokens_and_large_matrices_only(tokens: int, worth: bool, lookup: bool) -> None:
+def test_factors_are_cheaper_for_few_tokens_and_large_matrices_only(tokens: int, worth: bool, lookup: bool) -> None:
     large = torch.empty(300, 300)
-    assert are_worth_it(large, tokens=tokens, tasks=3, lookup=lookup) is worth
-    assert not are_worth_it(torch.empty(30, 30), tokens=tokens, tasks=3, lookup=lookup)
-    assert not are_worth_it(torch.empty(90_000), tokens=tokens, tasks=3, lookup=lookup)
+    assert are_cheaper(large, tokens=tokens, tasks=3, lookup=lookup) is worth
+    assert not are_cheaper(torch.empty(30, 30), tokens=tokens, tasks=3, lookup=lookup)
+    assert not are_cheaper(torch.empty(90_000), tokens=tokens, tasks=3, lookup=lookup)

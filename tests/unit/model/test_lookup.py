@@ -31,11 +31,11 @@ def test_a_small_table_has_the_gradient_of_a_large_one() -> None:
     torch.testing.assert_close(*(torch.autograd.grad(each, table.weight, upstream) for each in found))
 
 
-class Stretches:
-    """Notes the gradients of a pass with a stretch of each of two tasks."""
+class FakeTaskTokens:
+    """Notes the gradients of a pass with a span of each of two tasks."""
 
     spans = (("a", slice(0, 3)), ("b", slice(3, 8)))
-    wanted = True
+    is_collecting = True
 
     def __init__(self) -> None:
         self.found: dict[str, Tensor] = {}
@@ -44,15 +44,15 @@ class Stretches:
         self.found[task] = gradient
 
 
-def test_rows_looked_up_once_per_stretch_have_a_gradient_each() -> None:
-    table, stretches = filled(), Stretches()
-    found = look_up_each(table.weight, ROWS, stretches)  # type: ignore[arg-type]
+def test_rows_looked_up_once_per_span_have_a_gradient_each() -> None:
+    table, task_tokens = filled(), FakeTaskTokens()
+    found = look_up_each(table.weight, ROWS, task_tokens)  # type: ignore[arg-type]
     assert len(found) == 2 and all(torch.equal(each, table(ROWS)) for each in found)
     upstreams = torch.randn(2, 8, 3)
     sum((each * upstream).sum() for each, upstream in zip(found, upstreams, strict=True)).backward()
     for task, upstream in zip("ab", upstreams, strict=True):
         expected = torch.zeros(5, 3).index_add(0, ROWS, upstream)
-        torch.testing.assert_close(stretches.found[task], expected)
+        torch.testing.assert_close(task_tokens.found[task], expected)
 
 
 def test_a_table_draws_no_random_numbers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from palbert.model.dropout import KEEP, Dropout, Seeds
+from palbert.model.dropout import NO_DROPOUT, Dropout, Seeds
 from palbert.model.norm import LayerNorm
 from palbert.model.residual import add_and_norm
 
@@ -13,7 +13,7 @@ from palbert.model.residual import add_and_norm
 def test_it_is_the_norm_of_the_sum() -> None:
     residual, update = torch.randn(2, 5, 6)
     for norm in (LayerNorm(6), LayerNorm(6, bias=False), nn.Identity()):
-        assert torch.equal(add_and_norm(residual, update, norm, KEEP, Seeds()), norm(residual + update))
+        assert torch.equal(add_and_norm(residual, update, norm, NO_DROPOUT, Seeds()), norm(residual + update))
 
 
 def test_only_the_update_is_dropped() -> None:

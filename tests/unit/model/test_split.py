@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
 from palbert.model.linear import Linear
-from palbert.model.split import Shares, Split, passing, shares, sharing
+from palbert.model.split import GradientSplitter, TaskTokens, begin_pass, continue_pass, current_task_tokens
 from palbert.model.task_gradients import TaskGradients
 
 UNEVEN = {"a": slice(0, 4), "b": slice(4, 9), "a+more": slice(9, 11)}
@@ -50,11 +50,11 @@ def expected(layer: nn.Linear, inputs: Tensor, upstream: Tensor, spans: Sequence
 def test_each_tasks_gradient_is_that_of_its_own_tokens(layer: Linear, tokens: dict[str, slice], large: bool) -> None:
     batch = batch_of(tokens)
     small = [layer.bias] if large else [layer.weight, layer.bias]
-    split = Split(TaskGradients(small, most=3), [layer.weight] if large else [])
+    split = GradientSplitter(TaskGradients(small, most=3), [layer.weight] if large else [])
     inputs, upstream = torch.randn(batch.tokens, 3), torch.randn(batch.tokens, 5)
-    with split.watching(), passing(batch):
+    with split.splitting(), begin_pass(batch):
         output = layer(inputs)
-    with split.taken():
+    with split.collecting():
         output.backward(upstream)
     assert layer.weight.grad is None and layer.bias.grad is None, "autograd itself leaves nothing"
     tasks = list(dict.fromkeys(name.partition("+")[0] for name in tokens))
@@ -77,12 +77,12 @@ def test_with_too_many_tokens_the_gradients_of_large_weights_are_written(
 ) -> None:
     monkeypatch.setattr("palbert.model.factors.MOST_TOKENS", 15)
     batch = batch_of(UNEVEN)
-    split = Split(TaskGradients([layer.bias], most=2), [layer.weight])
+    split = GradientSplitter(TaskGradients([layer.bias], most=2), [layer.weight])
     inputs, upstream = torch.randn(batch.tokens, 3), torch.randn(batch.tokens, 5)
     for _ in range(2):
-        with split.watching(), passing(batch):
+        with split.splitting(), begin_pass(batch):
             output = layer(inputs)
-        with split.taken():
+        with split.collecting():
             output.backward(upstream)
     assert not split.factors
     weight, _ = expected(layer, inputs, upstream, [UNEVEN["b"]])
@@ -91,9 +91,9 @@ def test_with_too_many_tokens_the_gradients_of_large_weights_are_written(
 
 def test_outside_of_taken_backward_skips_the_weights(layer: Linear) -> None:
     batch = batch_of(EVEN)
-    split = Split(TaskGradients([layer.weight, layer.bias], most=3))
+    split = GradientSplitter(TaskGradients([layer.weight, layer.bias], most=3))
     inputs = torch.randn(batch.tokens, 3, requires_grad=True)
-    with split.watching(), passing(batch):
+    with split.splitting(), begin_pass(batch):
         output = layer(inputs)
     output.sum().backward()
     assert inputs.grad is not None
@@ -102,25 +102,25 @@ def test_outside_of_taken_backward_skips_the_weights(layer: Linear) -> None:
 
 def test_a_pass_is_split_only_inside_of_watching_and_with_gradients() -> None:
     batch = batch_of(EVEN)
-    split = Split(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
-    with passing(batch):
-        assert shares() is None
-    with split.watching():
-        with passing(batch):
-            found = shares()
-            assert isinstance(found, Shares)
-            with sharing(None):
-                assert shares() is None
-            assert shares() is found
-        with torch.no_grad(), passing(batch):
-            assert shares() is None
-    assert shares() is None
+    split = GradientSplitter(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
+    with begin_pass(batch):
+        assert current_task_tokens() is None
+    with split.splitting():
+        with begin_pass(batch):
+            found = current_task_tokens()
+            assert isinstance(found, TaskTokens)
+            with continue_pass(None):
+                assert current_task_tokens() is None
+            assert current_task_tokens() is found
+        with torch.no_grad(), begin_pass(batch):
+            assert current_task_tokens() is None
+    assert current_task_tokens() is None
 
 
 def test_bounds_and_tasks_of_the_tokens_are_those_of_the_batch() -> None:
-    split = Split(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
-    found = Shares(split, batch_of(UNEVEN))
+    split = GradientSplitter(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
+    found = TaskTokens(split, batch_of(UNEVEN))
     assert found.bounds.tolist() == [[0, 4], [4, 9], [9, 11]]
     assert found.of_tasks(torch.zeros(0)).tolist() == [[1] * 4 + [0] * 5 + [1] * 2, [0] * 4 + [1] * 5 + [0] * 2]
     assert not found.are_even()
-    assert Shares(Split(TaskGradients([], most=3)), batch_of(EVEN)).are_even()
+    assert TaskTokens(GradientSplitter(TaskGradients([], most=3)), batch_of(EVEN)).are_even()

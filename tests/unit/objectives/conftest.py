@@ -87,8 +87,8 @@ class Scene:
         contrast = Portion(f"{task}+nli", task, columns, chosen, 32, siamese=True, share=share, answered=False)
         return collate([own, contrast], self.tokenizer.template)
 
-    def clean(self, batch: PackedBatch) -> Pass:
-        return Pass.of(self.model, batch, twice=batch.parts)
+    def forward_pass(self, batch: PackedBatch) -> Pass:
+        return Pass.of(self.model, batch, repeated=batch.parts)
 
     def gradient(self) -> torch.Tensor:
         """Return what is in `.grad`, as one vector; zeros where there is nothing."""

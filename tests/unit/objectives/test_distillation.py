@@ -16,12 +16,12 @@ from palbert.targets.classes import Classes
     [
         (Goal(Classes(), cross_entropy, task="sst"), {}, "none of its tasks has teachers"),
         (
-            Goal(Classes(), cross_entropy, task="sst", taught=True),
+            Goal(Classes(), cross_entropy, task="sst", has_teachers=True),
             {"weight": 1.5},
             "weight: expected a number from 0 and up",
         ),
         (
-            Goal(Classes(), cross_entropy, task="sst", taught=True),
+            Goal(Classes(), cross_entropy, task="sst", has_teachers=True),
             {"temperature": 0},
             "temperature: expected a number above 0",
         ),

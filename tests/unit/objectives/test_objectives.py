@@ -244,8 +244,8 @@ def test_rdrop_needs_dropout_somewhere(values: dict[str, Any], tmp_path: Path) -
 class Squares(Term):
     """A user's own term: the mean of the squared outputs."""
 
-    def values(self, model: Any, batch: Any, clean: Any) -> dict[str, torch.Tensor]:
-        return {task: self.weight * clean.outputs[task].square().mean() for task in batch.parts}
+    def values(self, model: Any, batch: Any, forward_pass: Any) -> dict[str, torch.Tensor]:
+        return {task: self.weight * forward_pass.outputs[task].square().mean() for task in batch.parts}
 
 
 def test_an_own_term_is_named_by_module_and_class(
@@ -254,8 +254,8 @@ def test_an_own_term_is_named_by_module_and_class(
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_terms.py").write_text(
         "from palbert.objectives import Term\n\n\nclass Squares(Term):\n"
-        "    def values(self, model, batch, clean):\n"
-        "        return {task: self.weight * clean.outputs[task].square().mean() for task in batch.parts}\n"
+        "    def values(self, model, batch, forward_pass):\n"
+        "        return {task: self.weight * forward_pass.outputs[task].square().mean() for task in batch.parts}\n"
     )
     own = {"name": "my_terms:Squares", "weight": 2.0}
     assert trained(values, tmp_path / "run", [own]) != trained(values, tmp_path / "plain", [])

@@ -29,7 +29,7 @@ def test_is_0_before_the_weights_move_and_grows_with_them(scene: MakeScene) -> N
     found = []
     for size in (0.0, 1e-3, 1e-2):
         move(stage.model, size)
-        found.append(term(stage.model, batch, stage.clean(batch)))
+        found.append(term(stage.model, batch, stage.forward_pass(batch)))
     assert all(value == 0 for value in found[0].values())
     assert all(0 < found[1][task] < found[2][task] for task in stage.tasks)
 
@@ -52,7 +52,7 @@ def test_the_average_is_not_trained_and_has_no_dropout(scene: MakeScene) -> None
     term = Proximal(stage.goals)
     term.prepare(stage.model)
     assert term.average is not None and not term.average.training and stage.model.training
-    values = term(stage.model, batch, stage.clean(batch))
+    values = term(stage.model, batch, stage.forward_pass(batch))
     sum(values.values()).backward()
     assert stage.gradient().norm() > 0
     assert all(not p.requires_grad and p.grad is None for p in term.parameters())

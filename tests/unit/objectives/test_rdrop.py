@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from palbert.batch import again
+from palbert.batch import repeat_of
 from palbert.errors import RecipeError
 from palbert.objectives.distillation import Distillation
 from palbert.objectives.objectives import Objectives
@@ -24,7 +24,7 @@ def test_is_0_without_dropout_and_leaves_the_gradient_as_it_is(scene: MakeScene)
     batch = plain.batch()
     torch.stack(list(plain.supervised(plain.model, batch).values())).sum().backward()  # type: ignore[no-untyped-call]
     term = RDrop(dropped.goals, weight=3.0)
-    assert all(value == 0 for value in term(dropped.model, batch, dropped.clean(batch)).values())
+    assert all(value == 0 for value in term(dropped.model, batch, dropped.forward_pass(batch)).values())
     losses = Objectives(dropped.supervised, [term])(dropped.model, batch)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(dropped.gradient(), plain.gradient())
@@ -36,9 +36,9 @@ def test_loss_is_the_mean_of_both_passes_and_their_weighted_distance(scene: Make
     torch.manual_seed(3)
     losses = Objectives(stage.supervised, [RDrop(stage.goals, weight=0.7)])(stage.model, batch)
     torch.manual_seed(3)  # the same masks again
-    outputs = stage.model(batch.twice(batch.parts))
+    outputs = stage.model(batch.with_repeats(batch.parts))
     for task, goal in stage.goals.items():
-        labels, first, second = batch.parts[task].labels, outputs[task], outputs[again(task)]
+        labels, first, second = batch.parts[task].labels, outputs[task], outputs[repeat_of(task)]
         mean = (goal.loss(first, labels) + goal.loss(second, labels)) / 2
         apart = goal.target.divergence(first, second)
         scale = 0.7 if goal.target.name == "number" else 0.35  # half of KL in both directions
@@ -53,19 +53,20 @@ def test_teachers_are_heard_in_both_passes(scene: MakeScene, weight: float, term
     plain = stage.batch()
     outputs = stage.model(plain)
     parts = {
-        task: replace(part, taught=torch.randn(len(outputs[task]), 2, outputs[task].shape[1]))
+        task: replace(part, teacher_outputs=torch.randn(len(outputs[task]), 2, outputs[task].shape[1]))
         for task, part in plain.parts.items()
     }
-    batch, goals = replace(plain, parts=parts), {task: replace(goal, taught=True) for task, goal in stage.goals.items()}
+    batch = replace(plain, parts=parts)
+    goals = {task: replace(goal, has_teachers=True) for task, goal in stage.goals.items()}
     rdrops = [RDrop(goals, weight=0.7 / terms) for _ in range(terms)]
     torch.manual_seed(3)
     losses = Objectives(stage.supervised, [Distillation(goals, weight=weight), *rdrops])(stage.model, batch)
     torch.manual_seed(3)
-    outputs = stage.model(batch.twice(batch.parts))
+    outputs = stage.model(batch.with_repeats(batch.parts))
     for task, goal in goals.items():
-        part, both = batch.parts[task], (outputs[task], outputs[again(task)])
+        part, both = batch.parts[task], (outputs[task], outputs[repeat_of(task)])
         hard = sum(goal.loss(each, part.labels) for each in both) / 2
-        soft = sum(goal.target.soft_loss(each, part.taught, temperature=1.0) for each in both) / 2
+        soft = sum(goal.target.soft_loss(each, part.teacher_outputs, temperature=1.0) for each in both) / 2
         scale = 0.7 if goal.target.name == "number" else 0.35
         expected = (1 - weight) * hard + weight * soft + scale * goal.target.divergence(*both)
         assert losses[task].item() == pytest.approx(expected.item(), rel=1e-5)
@@ -74,10 +75,10 @@ def test_teachers_are_heard_in_both_passes(scene: MakeScene, weight: float, term
 def test_gradients_flow_through_both_passes(scene: MakeScene) -> None:
     stage = scene("classes", dropout=0.2)
     batch = stage.batch()
-    clean = stage.clean(batch)
-    outputs = clean.outputs["classes"]
+    forward_pass = stage.forward_pass(batch)
+    outputs = forward_pass.outputs["classes"]
     outputs.retain_grad()
-    RDrop(stage.goals)(stage.model, batch, clean)["classes"].backward()
+    RDrop(stage.goals)(stage.model, batch, forward_pass)["classes"].backward()
     assert outputs.grad is not None and outputs.grad.abs().sum() > 0
     assert stage.gradient().norm() > 0
 

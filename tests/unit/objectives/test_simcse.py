@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from palbert.batch import again
+from palbert.batch import repeat_of
 from palbert.build import check_names
 from palbert.errors import PalbertError, RecipeError
 from palbert.objectives import Pass
@@ -59,11 +59,11 @@ def test_term_is_info_nce_of_the_two_passes_side_by_side(scene: MakeScene, proje
     term = SimCSE(stage.goals, weight=0.3, temperature=0.1, projection=projection)
     term.prepare(stage.model)
     torch.manual_seed(5)
-    values = term(stage.model, batch, stage.clean(batch))
+    values = term(stage.model, batch, stage.forward_pass(batch))
     torch.manual_seed(5)
-    vectors = stage.model.vectors(batch.twice(batch.parts))
+    vectors = stage.model.vectors(batch.with_repeats(batch.parts))
     for task, part in batch.parts.items():
-        sides = zip(vectors[task].chunk(part.width), vectors[again(task)].chunk(part.width), strict=True)
+        sides = zip(vectors[task].chunk(part.width), vectors[repeat_of(task)].chunk(part.width), strict=True)
         expected = [plain_info_nce(one.double(), other.double(), 0.1) for one, other in sides]
         assert values[task].item() == pytest.approx(0.3 * sum(expected) / part.width, rel=1e-3)
 
@@ -73,7 +73,7 @@ def test_a_batch_of_one_row_gives_0(scene: MakeScene) -> None:
     batch = stage.batch([2])
     term = SimCSE(stage.goals)
     term.prepare(stage.model)
-    values = term(stage.model, batch, stage.clean(batch))
+    values = term(stage.model, batch, stage.forward_pass(batch))
     assert len(values) == len(stage.tasks) and all(value == 0 for value in values.values())
     sum(values.values()).backward()
     assert stage.gradient().norm() == 0
@@ -84,10 +84,10 @@ def test_gradients_flow_through_both_views_and_into_the_layer(scene: MakeScene) 
     batch = stage.batch()
     term = SimCSE(stage.goals)
     term.prepare(stage.model)
-    clean = stage.clean(batch)
-    vectors = clean.vectors["number-joint"]
+    forward_pass = stage.forward_pass(batch)
+    vectors = forward_pass.vectors["number-joint"]
     vectors.retain_grad()
-    term(stage.model, batch, clean)["number-joint"].backward()
+    term(stage.model, batch, forward_pass)["number-joint"].backward()
     assert vectors.grad is not None and vectors.grad.norm() > 0
     [weight, bias] = list(term.parameters())
     assert weight.grad.norm() > 0 and torch.equal(weight, torch.eye(32)) and not bias.any()
@@ -110,7 +110,7 @@ def test_one_step_down_its_gradient_brings_the_views_together(scene: MakeScene) 
 
     def value() -> Tensor:
         torch.manual_seed(0)
-        return term(stage.model, batch, stage.clean(batch))["classes"]  # type: ignore[no-any-return]
+        return term(stage.model, batch, stage.forward_pass(batch))["classes"]  # type: ignore[no-any-return]
 
     before = value()
     before.backward()
@@ -136,8 +136,8 @@ def test_works_under_autocast_in_full_precision(scene: MakeScene) -> None:
         losses = Objectives(stage.supervised, [term])(stage.model, stage.batch())
         first, second = torch.randn(6, 32), torch.randn(6, 32)
         alone = scene("classes", dropout=0.1)
-        clean = Pass({"classes": first}, {}, again=Pass({"classes": second}, {}))
-        value = SimCSE(alone.goals)(alone.model, alone.batch(), clean)["classes"]
+        forward_pass = Pass({"classes": first}, {}, second=Pass({"classes": second}, {}))
+        value = SimCSE(alone.goals)(alone.model, alone.batch(), forward_pass)["classes"]
     assert value.item() == pytest.approx(plain_info_nce(first.double(), second.double(), 0.05), rel=1e-4)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
     assert stage.gradient().isfinite().all()
@@ -175,16 +175,16 @@ def test_the_sets_of_a_task_of_joint_pairs_share_a_layer(scene: MakeScene) -> No
 def test_with_a_dropout_of_its_own_the_views_are_two_passes_with_that_rate(scene: MakeScene) -> None:
     stage = scene("number-siamese", dropout=0.1)
     batch = stage.batch()
-    clean = stage.clean(batch)
+    forward_pass = stage.forward_pass(batch)
     torch.manual_seed(5)
-    value = SimCSE(stage.goals, dropout=0.4)(stage.model, batch, clean)["number-siamese"]
+    value = SimCSE(stage.goals, dropout=0.4)(stage.model, batch, forward_pass)["number-siamese"]
     stronger = scene("number-siamese", dropout=0.4)
     torch.manual_seed(5)
     first, second = (stronger.model.vectors(batch)["number-siamese"].chunk(2) for _ in range(2))
     expected = [info_nce(one, other, temperature=0.05) for one, other in zip(first, second, strict=True)]
     torch.testing.assert_close(value, torch.stack(expected).mean())
     torch.manual_seed(5)
-    other = SimCSE(stage.goals, dropout=0.1)(stage.model, batch, clean)["number-siamese"]
+    other = SimCSE(stage.goals, dropout=0.1)(stage.model, batch, forward_pass)["number-siamese"]
     assert not torch.isclose(value, other)
 
 
@@ -193,12 +193,12 @@ def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene
     batch = still.batch()
     term = SimCSE(still.goals, dropout=0.2)
     term.prepare(still.model)
-    clean = still.clean(batch)
-    first, second = term.views(still.model, batch, clean)
+    forward_pass = still.forward_pass(batch)
+    first, second = term.views(still.model, batch, forward_pass)
     assert all(not torch.equal(first[task], second[task]) for task in still.tasks)
-    again = still.clean(batch)
+    again = still.forward_pass(batch)
     for task in still.tasks:  # the supervised pass has none, before and after
-        assert torch.equal(again.outputs[task], clean.outputs[task])
+        assert torch.equal(again.outputs[task], forward_pass.outputs[task])
     losses = Objectives(still.supervised, [term])(still.model, batch)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
     assert still.gradient().isfinite().all()

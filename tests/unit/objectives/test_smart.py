@@ -70,19 +70,19 @@ def slow_term(scene: Any, task: str, spans: list[slice], batch: PackedBatch, nor
     target = scene.tasks[task].target.name
     rows, types = [batch.ids[span] for span in spans], [batch.types[span] for span in spans]
     words = [scene.model.encoder.embeddings.word.weight[row] for row in rows]
-    clean = answer(scene, task, rows, words, types)
+    forward_pass = answer(scene, task, rows, words, types)
     deltas = [torch.sin(word.detach() * 1000) * LARGE["sigma"] for word in words]
     for _ in range(steps):
         deltas = [delta.detach().requires_grad_() for delta in deltas]
         moved = [word.detach() + delta for word, delta in zip(words, deltas, strict=True)]
-        found = distance(answer(scene, task, rows, moved, types), clean.detach(), target)
+        found = distance(answer(scene, task, rows, moved, types), forward_pass.detach(), target)
         gradients = torch.autograd.grad(found, deltas)
         deltas = [
             projected((delta + LARGE["eta"] * gradient / size(gradient, norm)).detach(), norm)
             for delta, gradient in zip(deltas, gradients, strict=True)
         ]
     moved = [word + delta for word, delta in zip(words, deltas, strict=True)]
-    return distance(answer(scene, task, rows, moved, types), clean, target)
+    return distance(answer(scene, task, rows, moved, types), forward_pass, target)
 
 
 def slow_smart(scene: Any, batch: PackedBatch, norm: Norm, steps: int) -> Tensor:
@@ -104,7 +104,7 @@ def test_value_and_gradient_equal_a_slow_reference(scene: MakeScene, norm: Norm,
     expected = 0.7 * slow_smart(slow, batch, norm, steps)
     expected.backward()
     term = FixedNoise(fast.goals, weight=0.7, norm=norm, steps=steps, **LARGE)
-    found = sum(term(fast.model, batch, fast.clean(batch)).values())
+    found = sum(term(fast.model, batch, fast.forward_pass(batch)).values())
     found.backward()
     assert expected.item() > 1e-4
     assert found.item() == pytest.approx(expected.item(), rel=1e-3)
@@ -133,11 +133,11 @@ def test_the_search_finds_more_than_noise_of_the_same_size_does(scene: MakeScene
     stage = scene()
     batch = stage.batch()
     torch.manual_seed(0)
-    clean = stage.clean(batch)
+    forward_pass = stage.forward_pass(batch)
     term = SMART(stage.goals, epsilon=0.05, sigma=0.01, eta=0.05, steps=3)
-    found = term(stage.model, batch, clean)
+    found = term(stage.model, batch, forward_pass)
     term.perturbation = lambda model, batch, words, outputs: 0.05 * torch.randn_like(words).sign()  # type: ignore[method-assign]
-    random = term(stage.model, batch, clean)
+    random = term(stage.model, batch, forward_pass)
     assert all(found[task] > random[task] for task in found)
     assert sum(found.values()) > 2 * sum(random.values())
 
@@ -146,7 +146,9 @@ def test_the_search_leaves_no_gradient_behind(scene: MakeScene) -> None:
     stage = scene(dropout=0.1)
     batch = stage.batch()
     words = stage.model.encoder.word_embeddings(batch.ids)
-    delta = SMART(stage.goals, steps=2).perturbation(stage.model, batch, words.detach(), stage.clean(batch).outputs)
+    delta = SMART(stage.goals, steps=2).perturbation(
+        stage.model, batch, words.detach(), stage.forward_pass(batch).outputs
+    )
     assert not delta.requires_grad
     assert all(parameter.grad is None for parameter in stage.model.parameters())
 
@@ -159,7 +161,7 @@ def test_pieces_give_the_same_term_and_gradient_as_one_batch(scene: MakeScene, p
         totals = dict.fromkeys(stage.tasks, 0.0)
         for rows in torch.arange(6).chunk(count):
             batch = stage.batch(rows.tolist())
-            values = term(stage.model, batch, stage.clean(batch))
+            values = term(stage.model, batch, stage.forward_pass(batch))
             sum(values.values()).backward()
             for task, value in values.items():
                 totals[task] += value.item()
@@ -173,10 +175,10 @@ def test_pieces_give_the_same_term_and_gradient_as_one_batch(scene: MakeScene, p
 def test_gradients_flow_through_the_clean_pass_too(scene: MakeScene) -> None:
     stage = scene("number-joint")
     batch = stage.batch()
-    clean = stage.clean(batch)
-    outputs = clean.outputs["number-joint"]
+    forward_pass = stage.forward_pass(batch)
+    outputs = forward_pass.outputs["number-joint"]
     outputs.retain_grad()
-    FixedNoise(stage.goals, **LARGE)(stage.model, batch, clean)["number-joint"].backward()
+    FixedNoise(stage.goals, **LARGE)(stage.model, batch, forward_pass)["number-joint"].backward()
     assert outputs.grad is not None and outputs.grad.abs().sum() > 0
 
 
@@ -184,8 +186,8 @@ def test_a_term_for_some_tasks_leaves_the_others_alone(scene: MakeScene) -> None
     stage = scene()
     batch = stage.batch()
     goals = {name: stage.goals[name] for name in ("binary-siamese", "number-joint")}
-    some = FixedNoise(goals, **LARGE)(stage.model, batch, stage.clean(batch))
-    every = FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.clean(batch))
+    some = FixedNoise(goals, **LARGE)(stage.model, batch, stage.forward_pass(batch))
+    every = FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.forward_pass(batch))
     assert some.keys() == goals.keys()
     for task in goals:
         assert some[task].item() == pytest.approx(every[task].item(), rel=1e-3)
@@ -205,7 +207,7 @@ def test_works_with_a_frozen_encoder(scene: MakeScene) -> None:
     stage = scene()
     stage.model.encoder.requires_grad_(False)
     batch = stage.batch()
-    values = FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.clean(batch))
+    values = FixedNoise(stage.goals, **LARGE)(stage.model, batch, stage.forward_pass(batch))
     torch.stack(list(values.values())).sum().backward()
     assert stage.gradient().norm() > 0
     assert all(parameter.grad is None for parameter in stage.model.encoder.parameters())

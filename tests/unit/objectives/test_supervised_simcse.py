@@ -49,11 +49,11 @@ def equation_5(anchors: Tensor, positives: Tensor, negatives: Tensor, temperatur
 def test_term_is_equation_5_of_the_vectors_of_the_one_pass(scene: MakeScene, kind: str, hard: bool) -> None:
     stage = scene(kind)
     batch = stage.with_triplets(kind)
-    clean = stage.clean(batch)
+    forward_pass = stage.forward_pass(batch)
     term = SupervisedSimCSE({f"{kind}+nli": stage.goals[kind]}, weight=0.3, temperature=0.1, hard_negatives=hard)
-    values = term(stage.model, batch, clean)
+    values = term(stage.model, batch, forward_pass)
     assert set(values) == {f"{kind}+nli"}
-    anchors, *others = clean.vectors[f"{kind}+nli"].detach().double().chunk(3)
+    anchors, *others = forward_pass.vectors[f"{kind}+nli"].detach().double().chunk(3)
     assert len(anchors) == batch.parts[f"{kind}+nli"].examples == 6
     expected = 0.3 * equation_5(anchors, others[0], others[1], 0.1, hard=hard)
     assert values[f"{kind}+nli"].item() == pytest.approx(expected, rel=1e-3)
@@ -62,13 +62,13 @@ def test_term_is_equation_5_of_the_vectors_of_the_one_pass(scene: MakeScene, kin
 def test_without_hard_negatives_it_is_info_nce_of_anchors_and_positives(scene: MakeScene) -> None:
     stage = scene("number-siamese")
     batch = stage.with_triplets("number-siamese")
-    clean = stage.clean(batch)
+    forward_pass = stage.forward_pass(batch)
     goals = {"number-siamese+nli": stage.goals["number-siamese"]}
     losses = [
-        SupervisedSimCSE(goals, hard_negatives=hard)(stage.model, batch, clean)["number-siamese+nli"]
+        SupervisedSimCSE(goals, hard_negatives=hard)(stage.model, batch, forward_pass)["number-siamese+nli"]
         for hard in (True, False)
     ]
-    anchors, positives, _ = clean.vectors["number-siamese+nli"].chunk(3)
+    anchors, positives, _ = forward_pass.vectors["number-siamese+nli"].chunk(3)
     assert torch.equal(losses[1], info_nce(anchors, positives, temperature=0.05))
     assert losses[0] > losses[1]  # more to be told from
 
@@ -87,7 +87,7 @@ def test_triplets_have_the_terms_loss_alone_and_leave_the_others_losses_as_they_
     assert set(found) == {"binary-joint", "binary-joint+nli"} and set(alone) == {"binary-joint"}
     torch.testing.assert_close(found["binary-joint"], alone["binary-joint"])
     torch.testing.assert_close(
-        found["binary-joint+nli"], triplets(stage.model, batch, stage.clean(batch))["binary-joint+nli"]
+        found["binary-joint+nli"], triplets(stage.model, batch, stage.forward_pass(batch))["binary-joint+nli"]
     )
     assert batch.by_task(found)["binary-joint"] == found["binary-joint"] + found["binary-joint+nli"]
 
@@ -112,11 +112,11 @@ def test_rows_and_triplets_share_one_pass_and_no_gradient_reaches_the_head(
 def test_a_share_of_the_rows_counts_as_such(scene: MakeScene) -> None:
     stage = scene("classes")
     batch = stage.with_triplets("classes", [1, 4])
-    clean = stage.clean(batch)
+    forward_pass = stage.forward_pass(batch)
     term = SupervisedSimCSE({"classes+nli": stage.goals["classes"]})
-    sides = clean.vectors["classes+nli"].chunk(3)
+    sides = forward_pass.vectors["classes+nli"].chunk(3)
     expected = info_nce(sides[0], torch.cat(sides[1:]), temperature=0.05) / 3
-    torch.testing.assert_close(term(stage.model, batch, clean)["classes+nli"], expected)
+    torch.testing.assert_close(term(stage.model, batch, forward_pass)["classes+nli"], expected)
 
 
 def test_cosines_are_in_full_precision_under_autocast(scene: MakeScene) -> None:

@@ -21,7 +21,7 @@ def test_a_single_process_is_first_and_gets_back_what_it_gives() -> None:
     assert all(one is other for one, other in zip(ranks.sum(tensors), tensors, strict=True))
     assert ranks.sum_gradients([None, tensors[0]], tensors) == [None, tensors[0]]
     assert ranks.gather({"x": tensors[0]}) == [{"x": tensors[0]}]
-    assert ranks.first(tensors[0]) is tensors[0]
+    assert ranks.broadcast(tensors[0]) is tensors[0]
 
 
 def test_a_single_process_changes_nothing_in_place() -> None:
@@ -30,11 +30,11 @@ def test_a_single_process_changes_nothing_in_place() -> None:
     before = layer.weight.clone()
     ranks.sum_in_place([layer.weight])
     ranks.add_in_place(layer.weight.grad)
-    ranks.align(layer)
+    ranks.broadcast_module(layer)
     ranks.wait()
     assert torch.equal(layer.weight, before) and torch.equal(layer.weight.grad, torch.ones(2, 2))
     ran = []
-    with ranks.connected(torch.device("cpu")), ranks.first_ahead():
+    with ranks.connected(torch.device("cpu")), ranks.first_process_first():
         ran.append(True)
     assert ran
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from palbert.runtime import graphs
-from palbert.runtime.graphs import SYNCHRONISES, Recorder, noticing_waits
+from palbert.runtime.graphs import SYNCHRONISES, Recorder, detect_waits
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -23,7 +23,7 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_lines_that_wait_for_the_device_are_listed(modes: list[str]) -> None:
-    with noticing_waits() as waits:
+    with detect_waits() as waits:
         warnings.warn_explicit(SYNCHRONISES, UserWarning, "/somewhere/term.py", 7)
         assert waits == [] and modes == ["warn"]
     assert waits == ["term.py:7"]
@@ -31,13 +31,13 @@ def test_lines_that_wait_for_the_device_are_listed(modes: list[str]) -> None:
 
 
 def test_other_warnings_are_still_given(modes: list[str]) -> None:
-    with pytest.warns(UserWarning, match="something else"), noticing_waits() as waits:
+    with pytest.warns(UserWarning, match="something else"), detect_waits() as waits:
         warnings.warn("something else", stacklevel=1)
     assert waits == []
 
 
 def test_the_debug_mode_ends_with_an_error(modes: list[str]) -> None:
-    with pytest.raises(ZeroDivisionError), noticing_waits():
+    with pytest.raises(ZeroDivisionError), detect_waits():
         raise ZeroDivisionError
     assert modes == ["warn", "default"]
 
@@ -52,7 +52,7 @@ def test_garbage_is_not_collected_while_recording() -> None:
 def test_a_graph_repeats_what_was_recorded() -> None:
     recorder = Recorder(torch.device("cuda"))
     given = torch.ones(3, device="cuda")
-    recorder.aside(lambda: given * 2)
+    recorder.on_recording_stream(lambda: given * 2)
     graph, found = recorder.record(lambda: given * 2)
     given.fill_(5)
     graph.replay()

@@ -52,17 +52,17 @@ class FakeRecorder:
         self.fails: list[str] = []  # messages of the recordings to come
         self.waits: list[str] = []
 
-    def aside(self, work: Callable[[], Any]) -> Any:
-        self.calls.append("aside")
+    def on_recording_stream(self, work: Callable[[], Any]) -> Any:
+        self.calls.append("on_recording_stream")
         return work()
 
     @contextmanager
-    def watching(self) -> Iterator[list[str]]:
-        self.calls.append("watching")
+    def detecting_waits(self) -> Iterator[list[str]]:
+        self.calls.append("detecting_waits")
         found: list[str] = []
         yield found
         found += self.waits
-        self.calls.append("watched")
+        self.calls.append("detected")
 
     def prepare(self) -> None:
         self.calls.append("prepare")
@@ -147,10 +147,17 @@ def test_every_call_has_the_outputs_of_computing(decides: bool) -> None:
     assert (job.replay.computed, job.replay.replayed, job.replay.graphs) == (1, 4, 1)
 
 
-def test_the_first_is_computed_and_watched_the_second_recorded_the_others_replayed() -> None:
+def test_the_first_is_computed_and_checked_the_second_recorded_the_others_replayed() -> None:
     job = Job()
     job(1)
-    assert job.recorder.calls == ["aside", "watching", "watched", "decide", "watching", "watched"]
+    assert job.recorder.calls == [
+        "on_recording_stream",
+        "detecting_waits",
+        "detected",
+        "decide",
+        "detecting_waits",
+        "detected",
+    ]
     job(2)
     assert job.recorder.calls == ["prepare", "record", "decide", "record", "finish"]
     job(3)
@@ -183,7 +190,7 @@ def test_kinds_above_the_limit_are_computed_as_usual() -> None:
     job = Job(decides=False, most=1)
     job(1), job(1, 2), job(1)
     assert job(3, 4) == [6, 8]
-    assert job.recorder.calls == [], "neither aside nor watched: it will not be recorded"
+    assert job.recorder.calls == [], "neither on the recording stream nor checked: it will not be recorded"
     assert job(5) == [10]
     assert (job.replay.graphs, job.replay.computed, job.replay.replayed) == (1, 3, 2)
 
@@ -215,7 +222,7 @@ def test_a_failed_recording_is_recovered_from_and_the_work_is_computed() -> None
     job(1)
     job.recorder.fails = ["out of luck"]
     assert job(2) == [4 + 2]
-    assert job.recorder.calls[:4] == ["prepare", "record", "recover", "aside"]
+    assert job.recorder.calls[:4] == ["prepare", "record", "recover", "on_recording_stream"]
     assert "record" not in job.recorder.calls[4:]
     assert job.replay.obstacle == ""
     assert job(3) == [6 + 3]

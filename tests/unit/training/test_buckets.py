@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from palbert.batch import again
+from palbert.batch import repeat_of
 from palbert.build.sampling import choose_buckets
 from palbert.training.buckets import DEVIATIONS, STEP, Buckets
 
@@ -121,20 +121,23 @@ def test_the_parts_of_some_tasks_keep_their_filling(start: Start) -> None:
 
 
 @pytest.mark.parametrize("adapters", [None, {"name": "pal", "size": 12, "heads": 2}, "houlsby"], ids=str)
-def test_parts_that_come_twice_are_answered_twice_alike(start: Start, adapters: Any) -> None:
+def test_repeated_parts_have_equal_outputs(start: Start, adapters: Any) -> None:
     run = start(**({"adapters": adapters} if adapters else {}))
     feed, model = run.trainer.feed, run.model.eval()
     feed.buckets = choose_buckets(feed.sets, feed.template)
     sets = ("sst", "quora", "sts")
     [batch] = feed(sets, dict.fromkeys(sets, 0))
-    wide = batch.twice(["quora", "sst"])
-    assert list(wide.parts) == ["sst", again("sst"), "quora", again("quora"), "sts"] and batch.twice([]) is batch
-    assert wide.starts[-1] == wide.tokens and wide.parts[again("quora")].task == "quora"
+    wide = batch.with_repeats(["quora", "sst"])
+    assert (
+        list(wide.parts) == ["sst", repeat_of("sst"), "quora", repeat_of("quora"), "sts"]
+        and batch.with_repeats([]) is batch
+    )
+    assert wide.starts[-1] == wide.tokens and wide.parts[repeat_of("quora")].task == "quora"
     found = model(wide)
     for name, outputs in model(batch).items():
         torch.testing.assert_close(found[name], outputs)
         if name != "sts":
-            torch.testing.assert_close(found[again(name)], outputs)
+            torch.testing.assert_close(found[repeat_of(name)], outputs)
 
 
 def replace_level(feed: Any, batch: Any) -> Any:

@@ -206,9 +206,12 @@ class Waiting(Term):
     def __init__(self, goals: Any) -> None:
         super().__init__(goals, weight=1.0)
 
-    def values(self, model: Any, batch: Any, clean: Pass) -> dict[str, torch.Tensor]:
+    def values(self, model: Any, batch: Any, forward_pass: Pass) -> dict[str, torch.Tensor]:
         """Return nothing worth having."""
-        return {task: clean.outputs[task].sum() * float(clean.outputs[task].mean() > 1e9) for task in batch.parts}
+        return {
+            task: forward_pass.outputs[task].sum() * float(forward_pass.outputs[task].mean() > 1e9)
+            for task in batch.parts
+        }
 
 
 @cuda
@@ -253,7 +256,7 @@ class Immediate(Recorder):
         self.device = device
         self.recorded = 0
 
-    def aside(self, work: Callable[[], Any]) -> Any:
+    def on_recording_stream(self, work: Callable[[], Any]) -> Any:
         return work()
 
     def record(self, work: Callable[[], Any]) -> Any:

@@ -81,7 +81,7 @@ class Ordered(GradientMethod):
         self.done.append("clear")
 
     @contextmanager
-    def watch(self) -> Iterator[None]:
+    def forward_context(self) -> Iterator[None]:
         self.done.append("losses")
         yield
 

@@ -68,7 +68,8 @@ def test_a_student_comes_nearer_to_its_teacher(
     run = palbert.train(write_recipe(given), out=tmp_path / "run")
     means = [line["sst"] for line in losses(run)]
     recipe, tokenizer = load_recipe(run / "recipe.toml"), TextTokenizer.from_folder(tiny_encoder)
-    taught = teach(recipe, load_training_sets(recipe, tokenizer), tokenizer=tokenizer, machine=CPU)["sst"].taught
+    sets = load_training_sets(recipe, tokenizer)
+    taught = teach(recipe, sets, tokenizer=tokenizer, machine=CPU)["sst"].teacher_outputs
     assert taught is not None
     shares = torch.from_numpy(taught[:, 0]).softmax(1)
     entropy = float(-(shares * shares.log()).sum(1).mean())  # no student can have less

@@ -1,4 +1,4 @@
-"""Branches: what the adapters of one pass add inside the encoder, each on the tokens of its own task."""
+"""Branches: what adapters add inside the encoder in one pass, each on the tokens of its own task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from palbert.model.dropout import Seeds
 
 
 class Additions:
-    """What is added at four places of every layer; nothing, unless a method is overridden."""
+    """What is added at four points of every layer; None adds nothing."""
 
     def query_key_value(self, layer: int, hidden: Tensor) -> Tensor | None:
         """Return what is added to the fused projection, (tokens, hidden) → (tokens, 3 × hidden)."""
@@ -32,7 +32,7 @@ class Additions:
         """Return what is added to the output of the feed-forward network, before its residual, (tokens, hidden)."""
         return None
 
-    def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor | None:
+    def parallel(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor | None:
         """Return the output of a branch that runs in parallel to the whole layer, (tokens, hidden)."""
         return None
 
@@ -45,11 +45,11 @@ class Adapter(nn.Module, Additions):
 
     @property
     def shape(self) -> Hashable:
-        """What adapters must have in common to be computed `together`; unless overridden, each is on its own."""
+        """Adapters of equal shape are computed `together`; by default, each is computed on its own."""
         return id(self)
 
     def together(self, adapters: Sequence[Adapter], groups: Groups) -> Additions:
-        """Return the additions of one pass for adapters of this one's shape, one per group of consecutive tokens."""
+        """Return the additions of one pass for adapters of equal shape, one per group of consecutive tokens."""
         return self
 
 
@@ -57,20 +57,20 @@ Addition = Callable[[Additions, slice, Sequences], Tensor | None]
 
 
 class Branches(ABC):
-    """What is added to a pass of the encoder; a block calls one method at each of the four places."""
+    """What is added in a pass of the encoder; a block calls one method at each of the four points."""
 
     adapts_outputs = False
-    """Whether anything may be added to the output of attention or of the feed-forward network."""
+    """Whether anything is added to the output of attention or of the feed-forward network."""
     seeds: Sequence[Seeds] = ()
     """Where kernels of the branches take their random numbers from."""
 
     @abstractmethod
     def at(self, layer: int) -> Branches:
-        """Return what is added in a layer whose input has been computed."""
+        """Return the branches of a layer; its input has just been computed."""
 
     @abstractmethod
     def ready(self) -> Branches:
-        """Return the same branches for an input that has been computed just now."""
+        """Return the same branches, for an input that has just been computed."""
 
     @abstractmethod
     def query_key_value(self, total: Tensor, hidden: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class Branches(ABC):
         """Add to the output of the feed-forward network."""
 
     @abstractmethod
-    def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
+    def parallel(self, total: Tensor, hidden: Tensor) -> Tensor:
         """Add the branches that run in parallel to the whole layer, given its input."""
 
 
@@ -112,7 +112,7 @@ class NoBranches(Branches):
         """Return the output."""
         return total
 
-    def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
+    def parallel(self, total: Tensor, hidden: Tensor) -> Tensor:
         """Return the residual."""
         return total
 
@@ -136,7 +136,7 @@ class AdapterBranches(Branches):
         return placed
 
     def ready(self) -> AdapterBranches:
-        """Return a copy: a layer may run again in the backward pass, when the others have run since."""
+        """Return a copy, because a layer may run again in the backward pass, after the others have run."""
         placed = copy(self)
         placed.fork = Fork.now(self.device)
         return placed
@@ -153,19 +153,19 @@ class AdapterBranches(Branches):
         """Add to the output of the feed-forward network."""
         return self._add(total, lambda additions, tokens, _: additions.after_feed_forward(self.layer, total[tokens]))
 
-    def beside(self, total: Tensor, hidden: Tensor) -> Tensor:
+    def parallel(self, total: Tensor, hidden: Tensor) -> Tensor:
         """Add the branches that run in parallel to the layer."""
 
         def branch(additions: Additions, tokens: slice, sequences: Sequences) -> Tensor | None:
-            if type(additions).beside is Additions.beside:
+            if type(additions).parallel is Additions.parallel:
                 return None
             shared = (hidden, sequences.starts, sequences.seeds, additions)
-            return self.fork.run(lambda: additions.beside(self.layer, hidden[tokens], sequences), shared)
+            return self.fork.run(lambda: additions.parallel(self.layer, hidden[tokens], sequences), shared)
 
         return self._add(total, branch)
 
     def _add(self, total: Tensor, addition: Addition) -> Tensor:
-        """Add to each slice what its adapter gives; tokens of tasks without an adapter stay as they are."""
+        """Add to each slice what its adapter returns; tokens of tasks without an adapter stay the same."""
         pieces, place = [], 0
         for additions, tokens, sequences in self.runs:
             added = addition(additions, tokens, sequences)
@@ -180,7 +180,7 @@ class AdapterBranches(Branches):
 
 
 def _consecutive(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterator[tuple[list[Adapter], list[Part]]]:
-    """Gather parts whose tokens follow each other and whose adapters have one shape."""
+    """Group consecutive parts with adapters of one shape."""
     owners: list[Adapter] = []
     parts: list[Part] = []
     for part in batch.parts.values():
@@ -197,7 +197,7 @@ def _consecutive(adapters: Mapping[str, Adapter], batch: PackedBatch) -> Iterato
 
 
 def _run(owners: Sequence[Adapter], parts: Sequence[Part], batch: PackedBatch) -> tuple[Additions, slice, Sequences]:
-    """Return the additions of consecutive parts, the tokens of these, and where their sequences lie in the tokens."""
+    """Return the additions of consecutive parts, their tokens, and where their sequences lie in these tokens."""
     tokens = slice(parts[0].tokens.start, parts[-1].tokens.stop)
     sequences = Sequences.of(batch, parts=parts)
     # Consecutive parts of one adapter are one group.

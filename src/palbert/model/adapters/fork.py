@@ -29,7 +29,7 @@ class Fork:
 
         Args:
             compute: The branch.
-            shared: What it uses of the layer's, or from layer to layer: tensors, or objects that hold them.
+            shared: What it shares with the layer or with other layers: tensors, or objects that hold them.
         """
         return compute()
 
@@ -42,7 +42,7 @@ class _OwnStream(Fork):
         self.ready = torch.cuda.current_stream(device).record_event()
 
     def run(self, compute: Callable[[], Tensor | None], shared: Sequence[Any]) -> Tensor | None:
-        """Return what a branch computes; the memory of what it shares is not reused while it may still be read."""
+        """Return what a branch computes; memory of shared tensors is not reused while the branch may still read it."""
         main, side = torch.cuda.current_stream(self.device), _stream(self.device)
         side.wait_event(self.ready)
         with torch.cuda.stream(side):

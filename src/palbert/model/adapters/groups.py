@@ -1,4 +1,4 @@
-"""Groups: consecutive tokens, each group with its own weights; all groups in one product."""
+"""Groups: consecutive groups of tokens, each with its own weights, multiplied in one product."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 STEP = 8
 """Products in half precision are fast if widths are multiples of this."""
 GROUPED = (9, 10)
-"""Major CUDA capabilities with a kernel for grouped products; elsewhere torch would make the host wait."""
+"""Major CUDA capabilities with a kernel for grouped products; on others, torch makes the host wait."""
 
 
 class Groups:
-    """Consecutive tokens, each group with its own weights.
+    """Consecutive groups of tokens, each with its own weights.
 
     Args:
         sizes: Tokens of each group.
-        ends: Where each group ends, counted from the first token of all, int32, on the device.
+        ends: Where each group ends, counted from the first token of the first group, int32, on the device.
     """
 
     def __init__(self, sizes: Sequence[int], ends: Tensor) -> None:
@@ -28,7 +28,7 @@ class Groups:
         self.ends = ends
 
     def aligned(self, width: int) -> int:
-        """Return the width to pad a weight to; the CPU supports any."""
+        """Return the width to pad a weight to; on the CPU, any width is fine."""
         return width if self.ends.device.type == "cpu" else width + -width % STEP
 
     def product(self, values: Tensor, weights: Tensor, biases: Tensor | None = None) -> Tensor:
@@ -54,29 +54,29 @@ class Groups:
         return torch.cat([F.linear(piece, weight, bias) for piece, weight, bias in pieces])
 
 
-def stack(groups: Sequence[Iterable[Tensor]], shape: Sequence[int], filled: Sequence[int]) -> Tensor:
+def stack(groups: Sequence[Iterable[Tensor]], shape: Sequence[int], padded: Sequence[int]) -> Tensor:
     """Stack the weights of all groups and layers in the format of products, padded with zeros.
 
-    Once per pass: left to autocast, every weight would be cast, and its gradient cast back, by kernels of their own.
+    Done once per pass: autocast would cast every weight, and its gradient, with a separate kernel.
 
     Args:
         groups: Each group's weights, one for each layer, all of one shape.
         shape: The shape that a weight is viewed as.
-        filled: The shape that it is padded to.
+        padded: The shape that it is padded to.
 
     Returns:
-        (layers, groups, *filled).
+        (layers, groups, *padded).
     """
     weights = [weight for layer in zip(*groups, strict=True) for weight in layer]
     device = weights[0].device.type
     half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weights[0].dtype
     stacked = torch.stack(weights).view(-1, len(groups), *shape).to(half)
-    fill = [end for old, new in zip(reversed(shape), reversed(filled), strict=True) for end in (0, new - old)]
+    fill = [end for old, new in zip(reversed(shape), reversed(padded), strict=True) for end in (0, new - old)]
     return F.pad(stacked, fill) if any(fill) else stacked
 
 
 def for_layers(stacked: Tensor, layers: int) -> Sequence[Tensor]:
-    """Return each layer's own, or the one that all share; its gradients are then added up in float32."""
+    """Return one entry per layer: each layer's own, or the same for all; gradients are then added up in float32."""
     return stacked.expand(layers, *stacked.shape[1:]).unbind()
 
 

@@ -34,9 +34,9 @@ class Houlsby(Adapter):
         """Widths and layers."""
         return type(self), self.hidden_size, self.size, len(self.attention)
 
-    def together(self, adapters: Sequence[Adapter], groups: Groups) -> Houlsbys:
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> GroupedHoulsby:
         """Return the additions of several adapters."""
-        return Houlsbys([adapter for adapter in adapters if isinstance(adapter, Houlsby)], groups)
+        return GroupedHoulsby([adapter for adapter in adapters if isinstance(adapter, Houlsby)], groups)
 
 
 class _Bottleneck(nn.Module):
@@ -48,7 +48,7 @@ class _Bottleneck(nn.Module):
         nn.init.zeros_(self.up.bias)
 
 
-class Houlsbys(Additions):
+class GroupedHoulsby(Additions):
     """The adapters of one pass, one per group of tokens; their widths are padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[Houlsby], groups: Groups) -> None:

@@ -62,12 +62,12 @@ class LoRA(Adapter):
         rate = self.dropout.p if self.training else 0.0
         return type(self), self.hidden_size, self.rank, len(self.a), tuple(self.targets), self.scale, rate
 
-    def together(self, adapters: Sequence[Adapter], groups: Groups) -> LoRAs:
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> GroupedLoRA:
         """Return the additions of several adapters."""
-        return LoRAs([adapter for adapter in adapters if isinstance(adapter, LoRA)], groups)
+        return GroupedLoRA([adapter for adapter in adapters if isinstance(adapter, LoRA)], groups)
 
 
-class LoRAs(Additions):
+class GroupedLoRA(Additions):
     """The LoRAs of one pass, one per group of tokens; their ranks are padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[LoRA], groups: Groups) -> None:

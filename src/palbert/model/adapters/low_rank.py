@@ -36,12 +36,12 @@ class LowRank(Adapter):
         """Widths and layers."""
         return type(self), self.hidden_size, self.size, self.layers, len(self.down)
 
-    def together(self, adapters: Sequence[Adapter], groups: Groups) -> LowRanks:
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> GroupedLowRank:
         """Return the additions of several adapters."""
-        return LowRanks([adapter for adapter in adapters if isinstance(adapter, LowRank)], groups)
+        return GroupedLowRank([adapter for adapter in adapters if isinstance(adapter, LowRank)], groups)
 
 
-class LowRanks(Additions):
+class GroupedLowRank(Additions):
     """The low-rank layers of one pass, one per group of tokens; their rank is padded with zeros to an aligned one."""
 
     def __init__(self, adapters: Sequence[LowRank], groups: Groups) -> None:
@@ -53,6 +53,6 @@ class LowRanks(Additions):
         )
         self.up = for_layers(stack([each.up.parameters() for each in adapters], (hidden, size), (hidden, even)), layers)
 
-    def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
+    def parallel(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return V_D · V_E · h, (tokens, hidden)."""
         return self.groups.product(self.groups.product(hidden, self.down[layer]), self.up[layer])

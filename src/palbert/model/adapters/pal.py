@@ -53,7 +53,7 @@ class PAL(Adapter):
 
     @property
     def rate(self) -> float:
-        """The share of probabilities that is dropped: 0 outside of training."""
+        """The share of probabilities that is dropped: 0 outside training."""
         return self.dropout if self.training else 0.0
 
     @property
@@ -62,16 +62,16 @@ class PAL(Adapter):
         projections = len(self.down)
         return type(self), self.hidden_size, self.size, self.layers, projections, self.heads, self.rate
 
-    def together(self, adapters: Sequence[Adapter], groups: Groups) -> PALs:
+    def together(self, adapters: Sequence[Adapter], groups: Groups) -> GroupedPAL:
         """Return the additions of several adapters."""
-        return PALs([adapter for adapter in adapters if isinstance(adapter, PAL)], groups)
+        return GroupedPAL([adapter for adapter in adapters if isinstance(adapter, PAL)], groups)
 
 
-class PALs(Additions):
+class GroupedPAL(Additions):
     """The PALs of one pass, one per group of tokens.
 
-    Weights are padded with zeros to widths that make fast products, so that no token has to be padded. The zeros add
-    nothing to a score, and scores keep the scale of a head's own width.
+    Weights are padded with zeros to widths with fast products, so that tokens need no padding. The zeros add nothing to
+    a score, and scores keep the scale of a head's own width.
     """
 
     def __init__(self, pals: Sequence[PAL], groups: Groups) -> None:
@@ -91,7 +91,7 @@ class PALs(Additions):
         self.down, self.up = for_layers(down, layers), for_layers(up.flatten(3), layers)
         self.query_key_values = own.flatten(2, 3).unbind()
 
-    def beside(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
+    def parallel(self, layer: int, hidden: Tensor, sequences: Sequences) -> Tensor:
         """Return TS(h), (tokens, hidden)."""
         narrow = self.groups.product(hidden, self.down[layer])  # V_E · h
         fused = self.groups.product(narrow, self.query_key_values[layer])

@@ -32,16 +32,16 @@ def attend(
     Args:
         query_key_value: (tokens, 3, heads, width).
         sequences: Where the sequences lie.
-        dropout: Share of the attention probabilities set to zero; 0 outside of training.
-        scale: Of the scores; width ** -0.5 unless given, as it is for heads that are filled up with zeros.
+        dropout: Share of the attention probabilities set to zero; 0 outside training.
+        scale: Factor on the scores; width ** -0.5 unless given. Heads padded with zeros need that of their own width.
 
     Returns:
         (tokens, heads, width).
     """
-    if sequences.stretches:
-        pieces = torch.split(query_key_value, [stretch.tokens for stretch in sequences.stretches])
-        found = zip(pieces, sequences.stretches, strict=True)
-        return torch.cat([attend(piece, stretch, dropout=dropout, scale=scale) for piece, stretch in found])
+    if sequences.by_part:
+        pieces = torch.split(query_key_value, [part.tokens for part in sequences.by_part])
+        found = zip(pieces, sequences.by_part, strict=True)
+        return torch.cat([attend(piece, part, dropout=dropout, scale=scale) for piece, part in found])
     scale = query_key_value.shape[-1] ** -0.5 if scale is None else scale
     prefers_kernel = not sequences.window and (sequences.bias is not None or sequences.are_short)
     if prefers_kernel and _kernel_takes(query_key_value):

@@ -1,4 +1,4 @@
-"""Padding: sequences of similar length side by side, for attention alone."""
+"""Padding: groups of sequences of similar length, padded for attention only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PaddedGroup(NamedTuple):
 
 
 class PaddedRows(NamedTuple):
-    """Where the numbers of each head of each token are found, with rows as (sequence, head, slot) in a group."""
+    """Where each head of each token lies among the padded rows, (sequence, head, slot) within a group."""
 
     take: Tensor
     """Row in (tokens, 3, heads) for each of the query rows, then the key rows, then the value rows."""
@@ -46,10 +46,10 @@ class Padding:
     groups: Sequence[PaddedGroup]
     """The groups, in the order of their slots."""
     known_rows: dict[int, PaddedRows] = field(default_factory=dict)
-    """Rows by number of heads: the first layer computes them for all."""
+    """Rows by number of heads, computed by the first layer."""
 
     def rows(self, heads: int) -> PaddedRows:
-        """Return where each head of each token goes."""
+        """Return the padded row of each head of each token."""
         if heads not in self.known_rows:
             self.known_rows[heads] = self._rows(heads)
         return self.known_rows[heads]
@@ -105,7 +105,7 @@ def pad_group(
 
 
 def similar_lengths(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Cut lengths, longest first, into runs of similar ones; those of length 0 belong to none."""
+    """Cut lengths, longest first, into runs of similar ones; those of length 0 are left out."""
     begin = 0
     for end, length in enumerate([*lengths, 0]):
         longest = lengths[begin] if end else 0

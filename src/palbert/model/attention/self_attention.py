@@ -13,7 +13,7 @@ class SelfAttention(nn.Module):
     """Multi-head attention of one layer, without weights of its own; the block owns the linear layers around it.
 
     Args:
-        config: Of the encoder.
+        config: The encoder's configuration.
         layer: Number of the layer.
     """
 

@@ -26,7 +26,7 @@ class Sequences:
     tokens: int
     """The number of tokens."""
     max_length: int
-    """Length of the longest sequence; a Python number, so that nobody waits for the device."""
+    """Length of the longest sequence; a Python number, so that the host does not wait for the device."""
     bias: Tensor | None = None
     """Added to scores by distance from query to key, from 1 - max_length to max_length - 1, (heads, distances)."""
     rotations: Mapping[float, Rotation] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class Sequences:
     window: int = 0
     """Tokens on each side that a token attends to; 0 for its whole sequence."""
     seeds: Seeds = field(default_factory=Seeds)
-    """Where kernels that drop out take their random numbers from."""
-    stretches: Sequence[Sequences] = ()
-    """The same sequences in stretches with a bias each, where the gradients of these are wanted one by one."""
+    """Random numbers for kernels with dropout."""
+    by_part: Sequence[Sequences] = ()
+    """The sequences of each part of the batch, with a bias of its own, where its gradient is split by task."""
     known_windows: dict[int, Sequences] = field(default_factory=dict)
-    """What `within` has made: the first layer with a window makes it for all."""
+    """Results of `within`, computed by the first layer with a window."""
 
     @classmethod
     def of(cls, batch: PackedBatch, *, parts: Sequence[Part] = ()) -> Sequences:
@@ -51,12 +51,12 @@ class Sequences:
         return cls(starts, tokens=last.tokens.stop - first.tokens.start, max_length=batch.max_length)
 
     def within(self, window: int) -> Sequences:
-        """Return the same sequences, of which tokens attend only up to `window` tokens away; 0 for no limit."""
+        """Return the same sequences with attention limited to `window` tokens on each side; 0 for no limit."""
         if not window or window >= self.max_length - 1:  # no sequence is longer
             return self
         if window not in self.known_windows:
-            stretches = [stretch.within(window) for stretch in self.stretches]
-            self.known_windows[window] = replace(self, window=window, stretches=stretches, known_windows={})
+            by_part = [part.within(window) for part in self.by_part]
+            self.known_windows[window] = replace(self, window=window, by_part=by_part, known_windows={})
         return self.known_windows[window]
 
     @property

@@ -23,7 +23,7 @@ class Block(nn.Module, ABC):
     """Attention and a feed-forward network, each with a residual and a norm.
 
     Args:
-        config: Of the encoder.
+        config: The encoder's configuration.
         layer: Number of the layer.
     """
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from palbert.model.adapters.branches import PLAIN, Branches
 from palbert.model.attention import Sequences
 from palbert.model.blocks.block import Block
-from palbert.model.dropout import KEEP
+from palbert.model.dropout import NO_DROPOUT
 from palbert.model.residual import add_and_norm
 
 
@@ -16,9 +16,9 @@ class PostNormBlock(Block):
 
     def forward(self, hidden: Tensor, sequences: Sequences, branches: Branches = PLAIN) -> Tensor:
         """Return the block's output, (tokens, hidden)."""
-        # Adapters of a step's output see what dropout has left; else it can wait for the sum, and share its kernel.
-        early, late = (self.dropout, KEEP) if branches.adapts_outputs else (KEEP, self.dropout)
+        # Adapters read an output after dropout; without them, dropout is part of the kernel that adds and norms.
+        early, late = (self.dropout, NO_DROPOUT) if branches.adapts_outputs else (NO_DROPOUT, self.dropout)
         attended = branches.after_attention(early(self.attend(hidden, sequences, branches)))
         middle = add_and_norm(hidden, attended, self.attention_norm, late, sequences.seeds)
         fed = branches.after_feed_forward(early(self.feed(middle)))
-        return add_and_norm(branches.beside(middle, hidden), fed, self.norm, late, sequences.seeds)
+        return add_and_norm(branches.parallel(middle, hidden), fed, self.norm, late, sequences.seeds)

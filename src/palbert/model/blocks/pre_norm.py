@@ -23,4 +23,4 @@ class PreNormBlock(Block):
         branches = branches.ready()
         middle = hidden + branches.after_attention(self.dropout(self.attend(normed, sequences, branches)))
         fed = branches.after_feed_forward(self.dropout(self.feed(self.norm(middle))))
-        return branches.beside(middle, normed) + fed
+        return branches.parallel(middle, normed) + fed

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from palbert.model.dropout import Seed
 from palbert.model.kernels.noise import is_kept, threshold
-from palbert.model.split import shares
+from palbert.model.split import current_task_tokens
 
 ROWS = 4
 """Rows that a program works on at once, one per warp."""
@@ -58,7 +58,7 @@ def _backward(
 ):  # fmt: skip
     program = tl.program_id(0)
     begin = program * ROWS
-    if SPLIT:  # this program belongs to one stretch of the tokens
+    if SPLIT:  # this program belongs to one span of the tokens
         begin += tl.load(bounds + 2 * tl.program_id(1))
         tokens = tl.load(bounds + 2 * tl.program_id(1) + 1)
     columns = tl.arange(0, COLUMNS)
@@ -105,7 +105,7 @@ def add_and_norm(
     # Asked here, because gradients are always disabled inside of a Function.
     inputs = (residual, update, weight, bias)
     saves = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
-    output: Tensor = _AddAndNorm.apply(*inputs, epsilon, probability, seed, saves, shares())  # type: ignore[no-untyped-call]
+    output: Tensor = _AddAndNorm.apply(*inputs, epsilon, probability, seed, saves, current_task_tokens())  # type: ignore[no-untyped-call]
     return output
 
 
@@ -123,7 +123,7 @@ class _AddAndNorm(torch.autograd.Function):
         probability: float,
         seed: Seed | None,
         saves: bool,
-        shares: Any,
+        task_tokens: Any,
     ) -> Tensor:
         residual, update = residual.contiguous(), update.contiguous()
         tokens, size = update.shape
@@ -144,7 +144,7 @@ class _AddAndNorm(torch.autograd.Function):
             ctx.save_for_backward(total, means, inverses, weight, numbers)
             ctx.drops = seed is not None
             ctx.formats = residual.dtype, update.dtype, weight.dtype, bias.dtype
-            ctx.parameters, ctx.shares = (weight, bias), shares
+            ctx.parameters, ctx.task_tokens = (weight, bias), task_tokens
         return output
 
     @staticmethod
@@ -157,22 +157,22 @@ class _AddAndNorm(torch.autograd.Function):
         to_residual = torch.empty_like(total, dtype=residual_format)
         apart = ctx.drops or residual_format != update_format  # else both have the same gradient
         to_update = torch.empty_like(total, dtype=update_format) if apart else to_residual
-        spans = [slice(0, tokens)] if ctx.shares is None else [span for _, span in ctx.shares.spans]
+        spans = [slice(0, tokens)] if ctx.task_tokens is None else [span for _, span in ctx.task_tokens.spans]
         programs = min(PROGRAMS, triton.cdiv(max(span.stop - span.start for span in spans), ROWS))
         partial = total.new_empty((len(spans), programs, 2, size), dtype=torch.float32)
-        bounds = means if ctx.shares is None else ctx.shares.bounds
+        bounds = means if ctx.task_tokens is None else ctx.task_tokens.bounds
         _backward[(programs, len(spans))](
             gradient.contiguous(), total, means, inverses, weight, to_residual, to_update, partial, numbers, bounds,
-            place, tokens, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, ctx.shares is not None,
+            place, tokens, factor, limit, size, ROWS, _columns(size), ctx.drops, apart, ctx.task_tokens is not None,
             num_warps=ROWS,
         )  # fmt: skip
         to_parameters: tuple[Tensor | None, Tensor | None] = (None, None)
-        if any(ctx.needs_input_grad[2:4]) and ctx.shares is None:
+        if any(ctx.needs_input_grad[2:4]) and ctx.task_tokens is None:
             to_weight, to_bias = partial[0].sum(0)
             to_parameters = to_weight.to(weight_format), to_bias.to(bias_format)
-        elif any(ctx.needs_input_grad[2:4]) and ctx.shares.wanted:
+        elif any(ctx.needs_input_grad[2:4]) and ctx.task_tokens.is_collecting:
             for parameter, found in zip(ctx.parameters, partial.sum(1).unbind(1), strict=True):
-                ctx.shares.add_each(parameter, found)
+                ctx.task_tokens.add_each(parameter, found)
         return to_residual, to_update, *to_parameters, None, None, None, None, None
 
 

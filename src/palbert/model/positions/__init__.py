@@ -1,1 +1,1 @@
-"""Positions: how an encoder knows where in its sequence a token stands."""
+"""Positions: how an encoder knows the position of a token in its sequence."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.model.attention import Sequences
 from palbert.model.lookup import Table, look_up_each
-from palbert.model.split import shares
+from palbert.model.split import current_task_tokens
 
 FAR = 128
 """Relative positions from this distance on share the last bucket."""
@@ -29,12 +29,12 @@ class RelativeBias(Table):
 
     def add_to(self, sequences: Sequences, batch: PackedBatch) -> Sequences:
         """Return the sequences of a batch with the bias of each distance."""
-        length, table, present = batch.max_length, self.weight, shares()
+        length, table, task_tokens = batch.max_length, self.weight, current_task_tokens()
         distances = torch.arange(1 - length, length, device=table.device)
         buckets = bucket_of(distances, self.num_embeddings)
-        if present is None or not table.requires_grad:
+        if task_tokens is None or not table.requires_grad:
             return replace(sequences, bias=_by_head(F.embedding(buckets, table)))
-        return replace(sequences, stretches=self._by_part(sequences, batch, look_up_each(table, buckets, present)))
+        return replace(sequences, by_part=self._by_part(sequences, batch, look_up_each(table, buckets, task_tokens)))
 
     @staticmethod
     def _by_part(whole: Sequences, batch: PackedBatch, found: Sequence[Tensor]) -> list[Sequences]:

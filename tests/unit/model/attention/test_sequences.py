@@ -42,9 +42,9 @@ def test_layers_with_one_window_share_its_padding_and_the_seeds() -> None:
     assert sequences.within(3).seeds is sequences.seeds
 
 
-def test_stretches_have_the_window_too() -> None:
-    whole = Sequences(torch.tensor([0, 9]).int(), tokens=9, max_length=9, stretches=[sequences_of(9)])
-    assert [stretch.window for stretch in whole.within(3).stretches] == [3]
+def test_single_parts_have_the_window_too() -> None:
+    whole = Sequences(torch.tensor([0, 9]).int(), tokens=9, max_length=9, by_part=[sequences_of(9)])
+    assert [part.window for part in whole.within(3).by_part] == [3]
 
 
 def test_short_means_short_on_average() -> None:

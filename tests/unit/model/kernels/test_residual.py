@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
-from palbert.model.dropout import KEEP, Dropout, Seed, Seeds
+from palbert.model.dropout import NO_DROPOUT, Dropout, Seed, Seeds
 from palbert.model.residual import add_and_norm
-from palbert.model.split import Split, passing
+from palbert.model.split import GradientSplitter, begin_pass
 from palbert.model.task_gradients import TaskGradients
 
 pytest.importorskip("triton", reason="needs Triton")
@@ -130,10 +130,10 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None
     starts = torch.tensor([0, 9, 30, 37], dtype=torch.int32, device=DEVICE)
     ids = torch.zeros(37, dtype=torch.int64, device=DEVICE)
     batch = PackedBatch(ids, ids, ids, starts, max_length=21, parts=parts)
-    split = Split(TaskGradients([case.weight, case.bias], most=3))
-    with split.watching(), passing(batch):
+    split = GradientSplitter(TaskGradients([case.weight, case.bias], most=3))
+    with split.splitting(), begin_pass(batch):
         output = case.fused(0.3, seed)
-    with split.taken():
+    with split.collecting():
         output.backward(case.upstream)
     assert case.weight.grad is None and case.bias.grad is None
     whole = case.gradients(case.fused(0.3, seed))
@@ -170,7 +170,7 @@ def test_seeds_are_drawn_in_blocks_and_never_given_twice() -> None:
     assert len({id(numbers) for numbers, _ in given}) == 2
 
 
-@pytest.mark.parametrize("dropout", [KEEP, Dropout(0.5).eval()], ids=["none", "evaluating"])
+@pytest.mark.parametrize("dropout", [NO_DROPOUT, Dropout(0.5).eval()], ids=["none", "evaluating"])
 def test_no_random_number_is_drawn_where_nothing_is_dropped(dropout: Dropout) -> None:
     seeds, norm = Seeds(), nn.LayerNorm(24).to(DEVICE)
     residual, update = torch.randn(2, 5, 24, device=DEVICE)

@@ -10,7 +10,7 @@ from torch import nn
 from palbert.batch import PackedBatch, Part
 from palbert.model.attention import Sequences
 from palbert.model.positions.relative import RelativeBias, bucket_of
-from palbert.model.split import Split, passing
+from palbert.model.split import GradientSplitter, begin_pass
 from palbert.model.task_gradients import TaskGradients
 
 
@@ -52,19 +52,19 @@ def test_the_bias_is_that_of_each_distance() -> None:
             assert torch.equal(scores[:, query, key], relative.weight[buckets_by_definition(key - query)])
 
 
-def test_each_task_has_the_gradient_of_its_own_stretch() -> None:
+def test_each_task_has_the_gradient_of_its_own_part() -> None:
     relative, batch = filled(), pack([5, 9])
     parts = {"a": Part("a", slice(0, 1), slice(0, 5)), "b": Part("b", slice(1, 2), slice(5, 14))}
     batch = replace(batch, parts=parts)
     gradients = TaskGradients([relative.weight], most=2)
-    split = Split(gradients)
-    with split.watching(), passing(batch):
-        stretches = relative.add_to(Sequences.of(batch), batch).stretches
+    split = GradientSplitter(gradients)
+    with split.splitting(), begin_pass(batch):
+        by_part = relative.add_to(Sequences.of(batch), batch).by_part
     plain = relative.add_to(Sequences.of(batch), batch).bias
-    assert plain is not None and [stretch.tokens for stretch in stretches] == [5, 9]
+    assert plain is not None and [part.tokens for part in by_part] == [5, 9]
     upstreams = torch.randn(2, *plain.shape)
-    with split.taken():
-        biases = [stretch.bias for stretch in stretches if stretch.bias is not None]
+    with split.collecting():
+        biases = [part.bias for part in by_part if part.bias is not None]
         torch.autograd.backward(biases, list(upstreams))
     assert all(torch.equal(bias, plain) for bias in biases)
     for task, upstream in zip("ab", upstreams, strict=True):
