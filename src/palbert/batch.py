@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,7 +101,7 @@ class PackedBatch:
                 name,
                 *(part.sequences.start, part.sequences.stop, part.filling, part.tokens.start, part.tokens.stop),
                 *(part.width, part.share, part.task, part.answered),
-                *((field_name, values.shape, values.dtype) for field_name, values in part.tensors.items()),
+                *((key, values.shape, values.dtype) for key, values in part.tensors.items()),
             )
             for name, part in self.parts.items()
         )
@@ -126,10 +127,10 @@ class PackedBatch:
         return self._with(lambda values: values.pin_memory())
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> PackedBatch:
-        parts = {
-            name: replace(part, **{field_name: change(values) for field_name, values in part.tensors.items()})
-            for name, part in self.parts.items()
-        }
+        parts = {}
+        for name, part in self.parts.items():
+            changed: dict[str, Any] = {key: change(values) for key, values in part.tensors.items()}
+            parts[name] = replace(part, **changed)
         return replace(
             self,
             ids=change(self.ids),

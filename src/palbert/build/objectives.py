@@ -61,8 +61,8 @@ def make_objectives(
     for number in range(len(recipe.objectives)):
         with report():
             terms.append(_make_term(recipe, number, goals))
-    taught = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
-    if len(set(taught)) < len(taught):
+    distilled = [name for term in terms if isinstance(term, Distillation) for name in term.goals]
+    if len(set(distilled)) < len(distilled):
         raise RecipeError(
             "objectives: two distillations of one task.", hint="A task has one, with all of its teachers."
         )

@@ -35,7 +35,7 @@ class Seed(NamedTuple):
 
     numbers: Tensor
     """Random numbers on the kernel's device, int64."""
-    index: int
+    offset: int
     """Index of the seed among them."""
 
 

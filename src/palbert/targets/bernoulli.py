@@ -16,9 +16,9 @@ def bernoulli_divergence(first: Tensor, second: Tensor) -> Tensor:
     return ((first.sigmoid() - second.sigmoid()) * (first - second)).sum(1).mean()
 
 
-def bernoulli_soft_loss(outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+def bernoulli_soft_loss(outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
     """Return T² · binary cross-entropy with the mean of the teachers' probabilities at temperature T."""
     import torch.nn.functional as F
 
-    mean = (taught / temperature).sigmoid().mean(1)
+    mean = (teacher_outputs / temperature).sigmoid().mean(1)
     return temperature**2 * F.binary_cross_entropy_with_logits(outputs / temperature, mean)

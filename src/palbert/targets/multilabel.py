@@ -103,9 +103,9 @@ class Multilabel(Target):
         """Return the symmetric KL divergence, summed over the classes."""
         return bernoulli_divergence(first, second)
 
-    def soft_loss(self, outputs: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return T² · binary cross-entropy with the mean of the teachers' probabilities, as a mean over the classes."""
-        return bernoulli_soft_loss(outputs, taught, temperature=temperature)
+        return bernoulli_soft_loss(outputs, teacher_outputs, temperature=temperature)
 
     def answer(self, predicted: Any) -> list[str]:
         """Return the names of the classes, in index order."""

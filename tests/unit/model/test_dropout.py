@@ -57,8 +57,8 @@ def test_seeds_of_a_pass_differ_and_come_again_from_a_place() -> None:
     seeds.next(CPU)
     state = seeds.state()
     drawn = [seeds.next(CPU) for _ in range(2 * Seeds.block)]
-    numbers = [int(seed.numbers[seed.index]) for seed in drawn]
+    numbers = [int(seed.numbers[seed.offset]) for seed in drawn]
     assert len(set(numbers)) == len(numbers)
     seeds.restore(state)
     again = [seeds.next(CPU) for _ in range(Seeds.block - 1)]  # as many as one draw had left
-    assert [int(seed.numbers[seed.index]) for seed in again] == numbers[: Seeds.block - 1]
+    assert [int(seed.numbers[seed.offset]) for seed in again] == numbers[: Seeds.block - 1]

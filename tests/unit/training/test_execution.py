@@ -208,10 +208,8 @@ class Waiting(Term):
 
     def values(self, model: Any, batch: Any, forward_pass: Pass) -> dict[str, torch.Tensor]:
         """Return nothing worth having."""
-        return {
-            task: forward_pass.outputs[task].sum() * float(forward_pass.outputs[task].mean() > 1e9)
-            for task in batch.parts
-        }
+        outputs = forward_pass.outputs
+        return {task: outputs[task].sum() * float(outputs[task].mean() > 1e9) for task in batch.parts}
 
 
 @cuda
