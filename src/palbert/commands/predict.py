@@ -19,25 +19,35 @@ if TYPE_CHECKING:
     from palbert.verbs.predict import Predictor
 
 
+TaskName = Annotated[str, typer.Option("--task", "-t", help="The task to predict.")]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", help="A text; repeatable. - reads lines from standard input, pairs separated by a tab."),
+]
+Pair = Annotated[tuple[str, str] | None, typer.Option("--pair", help="Two texts.")]
+Input = Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")]
+Output = Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Precision = Annotated[
+    Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
+]
+
+
 def predict(
     run: Run,
-    task: Annotated[str, typer.Option("--task", "-t", help="The task to predict.")],
-    text: Annotated[
-        list[str] | None,
-        typer.Option("--text", help="A text; repeatable. - reads lines from standard input, pairs separated by a tab."),
-    ] = None,
-    pair: Annotated[tuple[str, str] | None, typer.Option("--pair", help="Two texts.")] = None,
-    source: Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
-    ] = None,
+    task: TaskName,
+    text: Text = None,
+    pair: Pair = None,
+    source: Input = None,
+    output: Output = None,
+    column: Columns = None,
     checkpoint: Checkpoint = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
-    ] = "auto",
+    device: Device = "auto",
+    precision: Precision = "auto",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -62,10 +72,11 @@ def predict(
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and output:
+        from palbert.reporting.wording import plural
         from palbert.verbs.predict_file import predict_file
 
         rows = predict_file(predictor, task, source, output, columns=column, force=force)
-        logging.getLogger(__name__).info("%s row%s written to %s", f"{rows:,}", "s" * (rows != 1), output)
+        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
         return
     given: list[Any] = text or [pair]
     for batch in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
