@@ -44,6 +44,13 @@ SIDEWAYS = {("reporting", "inference"), ("cli", "commands"), ("options", "errors
 LONGEST = 350
 LONGEST_FUNCTION = 50
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+TESTED_ELSEWHERE = {
+    "model/families/bert.py": "tests/parity",
+    "model/kernels/noise.py": "the kernels that use it",
+    "model/kernels/rows.py": "the gradients of tasks that use it",
+    "model/kernels/tiles.py": "the attention kernel that uses it",
+}
+"""Files without a test file at the same place, and where they are tested."""
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
 ONLY_IN_TESTS = {"transformers", "scipy", "sklearn"}
 
@@ -125,6 +132,12 @@ def test_no_function_is_long() -> None:
         if isinstance(node, ast.FunctionDef) and node.end_lineno
     }
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_every_file_has_a_test_file_at_the_same_place() -> None:
+    places = [path.relative_to(SOURCE) for path in INSIDE if path.stem not in ("__init__", "__main__")]
+    tests = {str(place): ROOT / "tests" / "unit" / place.parent / f"test_{place.stem}.py" for place in places}
+    assert {place for place, test in tests.items() if not test.is_file()} == set(TESTED_ELSEWHERE)
 
 
 def test_the_page_shows_the_rows_and_names_files_that_exist() -> None:

@@ -64,10 +64,8 @@ def predict(
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
     if bool(source) != bool(output) or bool(text) + bool(pair) + bool(source) != 1:
-        raise PalbertError(
-            "predict takes either --text, or --pair, or --input with --output.",
-            hint="See: palbert predict --help",
-        )
+        expected = "predict takes either --text, or --pair, or --input with --output."
+        raise PalbertError(expected, hint="See: palbert predict --help")
     from palbert.verbs.predict import load
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
