@@ -50,7 +50,7 @@ def test_joint_pairs_are_known_as_such_and_triplets_are_none(tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def test_two_distillations_of_one_task_are_refused(tmp_path: Path) -> None:
+def test_distilling_a_task_twice_is_refused(tmp_path: Path) -> None:
     given = recipe(tmp_path, "distillation", "distillation", teachers=["some/run"])
     with pytest.raises(RecipeError, match="two distillations of one task"):
         make_objectives(given)

@@ -82,7 +82,7 @@ def test_ids_may_be_numbers(tmp_path: Path, cache: Path, tokenizer: TextTokenize
     assert list(load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache).ids) == ["0", "17", "2"]
 
 
-def test_a_list_is_no_text(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_a_list_is_not_accepted_as_text(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, '{"text": "a", "label": 1}\n{"text": ["a", "b"], "label": 0}\n', name="a.jsonl")
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: expected a text or a number in 'text', found \['a', 'b'\]"):
         load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)

@@ -113,7 +113,7 @@ def test_a_checkpoint_may_be_given_itself(run: RunFolder) -> None:
     assert RunFolder(run.checkpoints / "best").checkpoint() == run.checkpoints / "best"
 
 
-def test_an_unknown_checkpoint_is_refused_with_those_there_are(run: RunFolder) -> None:
+def test_an_unknown_checkpoint_is_refused_with_the_existing_ones(run: RunFolder) -> None:
     (run.checkpoints / ".last.tmp").mkdir()
     with pytest.raises(CheckpointError, match=r"no checkpoint 'worst'\. There are: best, best-sst, last\."):
         run.checkpoint("worst")

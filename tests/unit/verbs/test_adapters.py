@@ -44,7 +44,7 @@ def run(values: dict[str, Any], out: Path, **changes: Any) -> Path:
     ],
     ids=lambda changes: "-".join(f"{key}-{value['name']}" for key, value in changes.items()),
 )
-def test_a_loaded_checkpoint_answers_as_the_trained_model(
+def test_a_loaded_checkpoint_answers_like_the_trained_model(
     tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     folder = run(tiny_recipe, tmp_path / "run", **changes)
@@ -85,7 +85,7 @@ def test_a_frozen_encoder_keeps_its_weights_while_adapters_learn(tiny_recipe: di
         ({"relation": {"name": "linear", "tasks": ["sts"]}}, r"relation\.tasks: .*at least 2"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_impossible_settings_are_refused_before_anything_is_written(
     tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RecipeError, match=message):
@@ -93,7 +93,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_adapters_have_a_learning_rate_of_their_own(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+def test_adapters_have_their_own_learning_rate(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     tiny_recipe["optimizer"]["adapter_learning_rate"] = 0.02
     folder = run(tiny_recipe, tmp_path / "run", adapters={"name": "lora", **SMALL["lora"]})
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -101,5 +101,5 @@ def test_adapters_have_a_learning_rate_of_their_own(tiny_recipe: dict[str, Any],
     assert rates == {"encoder": 1e-3, "adapters": 0.02, "heads": 1e-3}
 
 
-def test_every_adapter_has_a_small_form_here() -> None:
+def test_these_tests_cover_every_adapter() -> None:
     assert SMALL.keys() == ADAPTERS.keys()

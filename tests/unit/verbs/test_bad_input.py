@@ -1,4 +1,4 @@
-"""Bad input to training: exit code 2, one message with the place and the remedy, and nothing touched."""
+"""Bad input to training: exit code 2, one message with the place and the remedy, and no file changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def same(**changes: Any) -> Values:
 
 @dataclass
 class Case:
-    """A way to get it wrong: changed files, recipe or arguments, and what the user must read."""
+    """A mistake: changed files, recipe or arguments, and what the message must say."""
 
     says: list[str]
     """Parts of the message; {here} is the folder of the recipe."""
@@ -213,7 +213,7 @@ CASES = {
 
 @pytest.fixture
 def here(tmp_path: Path, tiny_encoder: Path) -> Iterator[Path]:
-    """Make a folder with good data, encoders that lack something, and a run that must survive."""
+    """Make a folder with good data, incomplete encoders, and a run that must not change."""
     for name, text in {"train.csv": ROWS, "dev.csv": ROWS, "pairs.csv": PAIRS}.items():
         (tmp_path / name).write_text(text, "utf-8")
     for folder, lacks in (("bare", "model.safetensors"), ("mute", "tokenizer.json")):
@@ -236,8 +236,8 @@ def recipe_of(case: Case, here: Path, encoder: Path) -> Values:
     return {**values, "tasks": case.tasks}
 
 
-def assert_told(result: Any, says: list[str]) -> None:
-    """Check that a command ended as it should on bad input."""
+def assert_refused_with(result: Any, says: list[str]) -> None:
+    """Check that a command refused its input with this message."""
     assert (result.code, result.out) == (2, "")
     assert "Traceback" not in result.err
     messages = [line for line in result.err.splitlines() if line.startswith("error: ")]
@@ -247,7 +247,7 @@ def assert_told(result: Any, says: list[str]) -> None:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
-def test_bad_input_is_told_and_touches_nothing(
+def test_bad_input_is_reported_and_changes_no_file(
     case: Case,
     here: Path,
     tiny_encoder: Path,
@@ -260,14 +260,14 @@ def test_bad_input_is_told_and_touches_nothing(
     recipe = write_recipe(recipe_of(case, here, tiny_encoder))
     before = snapshot(here)
     says = [part.replace("{here}", str(here)) for part in case.says]
-    # Even with --force the old run stays: everything is checked before anything is removed.
-    assert_told(cli("train", recipe, "--out", here / "run", "--force", *case.arguments), says)
-    assert_told(cli("train", recipe, "--out", here / "new", *case.arguments), says)
+    # The old run is kept even with --force: everything is checked before anything is removed.
+    assert_refused_with(cli("train", recipe, "--out", here / "run", "--force", *case.arguments), says)
+    assert_refused_with(cli("train", recipe, "--out", here / "new", *case.arguments), says)
     assert snapshot(here) == before
     assert not (here / "new").exists()
 
 
-def test_the_recipe_of_the_bad_cases_is_good_without_them(
+def test_the_recipe_of_the_bad_cases_trains_when_unchanged(
     here: Path, tiny_encoder: Path, cli: Cli, write_recipe: Callable[..., Path]
 ) -> None:
     case = Case([], tasks={"mood": mood(), "same": same()})
@@ -288,46 +288,44 @@ def test_the_recipe_of_the_bad_cases_is_good_without_them(
         (b"\x89PNG\r\n\x1a\n\x00\x00", ["mine.toml: not valid TOML:"]),
     ],
 )
-def test_a_recipe_that_is_not_toml_is_refused_with_its_place(
-    content: bytes, says: list[str], tmp_path: Path, cli: Cli
-) -> None:
+def test_invalid_toml_is_refused_with_its_position(content: bytes, says: list[str], tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "mine.toml").write_bytes(content)
-    assert_told(cli("train", tmp_path / "mine.toml", "--out", tmp_path / "run"), says)
+    assert_refused_with(cli("train", tmp_path / "mine.toml", "--out", tmp_path / "run"), says)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_recipe_that_is_absent_is_answered_with_the_nearest_builtin_one(cli: Cli, tmp_path: Path) -> None:
+def test_a_missing_recipe_error_suggests_the_nearest_builtin(cli: Cli, tmp_path: Path) -> None:
     result = cli("train", "dmeo", "--out", tmp_path / "run")
-    assert_told(result, ["No recipe file 'dmeo', and no built-in recipe of that name.", "Did you mean 'demo'?"])
+    assert_refused_with(result, ["No recipe file 'dmeo', and no built-in recipe of that name.", "Did you mean 'demo'?"])
     assert not (tmp_path / "run").exists()
 
 
-def test_an_encoder_that_is_neither_here_nor_in_the_cache_is_refused_offline(
+def test_an_encoder_that_is_not_cached_is_refused_offline(
     here: Path, tiny_encoder: Path, cli: Cli, write_recipe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(here / "empty-cache"))
     values = {**recipe_of(Case([]), here, tiny_encoder), "encoder": {"name": "nobody/no-such-encoder"}}
     result = cli("train", write_recipe(values), "--out", here / "new")
-    assert_told(result, ["Encoder 'nobody/no-such-encoder' cannot be fetched: ", "not in the cache"])
+    assert_refused_with(result, ["Encoder 'nobody/no-such-encoder' cannot be fetched: ", "not in the cache"])
     assert not (here / "new").exists()
 
 
 # Where to write
 
 
-def test_a_folder_that_holds_a_run_is_refused_with_the_ways_out(
+def test_an_existing_run_folder_is_refused_with_the_options_to_proceed(
     here: Path, tiny_encoder: Path, cli: Cli, snapshot: Snapshot, write_recipe: Callable[..., Path]
 ) -> None:
     recipe = write_recipe(recipe_of(Case([]), here, tiny_encoder))
     before = snapshot(here)
     result = cli("train", recipe, "--out", here / "run")
-    assert_told(result, [f"{here / 'run'}: already holds a run.", "--resume", "--force", "--out"])
+    assert_refused_with(result, [f"{here / 'run'}: already holds a run.", "--resume", "--force", "--out"])
     assert snapshot(here) == before
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_folder_with_foreign_files_is_refused_even_by_force(
+def test_a_folder_with_foreign_files_is_refused_even_with_force(
     force: list[str],
     here: Path,
     tiny_encoder: Path,
@@ -340,13 +338,13 @@ def test_a_folder_with_foreign_files_is_refused_even_by_force(
     (here / "thesis" / "chapter1.tex").write_text("precious")
     before = snapshot(here)
     result = cli("train", recipe, "--out", here / "thesis", *force)
-    assert_told(result, [f"{here / 'thesis'}: holds other files", "--out"])
+    assert_refused_with(result, [f"{here / 'thesis'}: holds other files", "--out"])
     result = cli("train", recipe, "--out", here / "train.csv", *force)
-    assert_told(result, [f"{here / 'train.csv'}: expected a folder, found a file."])
+    assert_refused_with(result, [f"{here / 'train.csv'}: expected a folder, found a file."])
     assert snapshot(here) == before
 
 
-def test_force_replaces_the_files_of_a_run_and_no_others(
+def test_force_replaces_only_the_files_of_a_run(
     here: Path, tiny_encoder: Path, cli: Cli, snapshot: Snapshot, write_recipe: Callable[..., Path]
 ) -> None:
     recipe = write_recipe(recipe_of(Case([]), here, tiny_encoder))
@@ -362,13 +360,13 @@ def test_force_replaces_the_files_of_a_run_and_no_others(
 # Resuming
 
 
-def test_resuming_nothing_is_refused(
+def test_resuming_without_a_run_is_refused(
     here: Path, tiny_encoder: Path, cli: Cli, snapshot: Snapshot, write_recipe: Callable[..., Path]
 ) -> None:
     recipe = write_recipe(recipe_of(Case([]), here, tiny_encoder))
     before = snapshot(here)
     result = cli("train", recipe, "--out", here / "new", "--resume")
-    assert_told(result, [f"{here / 'new'}: nothing to resume", "Train without --resume."])
+    assert_refused_with(result, [f"{here / 'new'}: nothing to resume", "Train without --resume."])
     assert snapshot(here) == before
     assert not (here / "new").exists()
 
@@ -384,12 +382,12 @@ def test_resuming_nothing_is_refused(
         ("tasks.sst.dev=sst-train.tsv", "tasks.sst.dev"),
     ],
 )  # fmt: skip
-def test_resuming_with_other_settings_is_refused_and_names_them(
+def test_resuming_with_changed_settings_is_refused_and_names_them(
     change: str, named: str, run_copy: Path, trained: Path, cli: Cli, snapshot: Snapshot
 ) -> None:
     before = snapshot(run_copy)
     result = cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume", "--set", change)
-    assert_told(result, [f"{run_copy}: cannot resume with other settings than the run began with:", named,
+    assert_refused_with(result, [f"{run_copy}: cannot resume with other settings than the run began with:", named,
                          "recipe.toml"])  # fmt: skip
     assert snapshot(run_copy) == before
 
@@ -400,7 +398,7 @@ def test_resuming_without_one_of_the_tasks_is_refused_and_names_it(
     before = snapshot(run_copy)
     fewer = 'tasks={sst={pooling="mean",head="mlp"},quora={pooling="mean"}}'
     result = cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume", "--set", fewer)
-    assert_told(result, ["cannot resume with other settings", "tasks.sts.kind"])
+    assert_refused_with(result, ["cannot resume with other settings", "tasks.sts.kind"])
     assert snapshot(run_copy) == before
 
 
@@ -428,7 +426,7 @@ def test_resuming_a_finished_run_changes_neither_weights_nor_scores(run_copy: Pa
         ("palbert.json", None, ["no checkpoint here (palbert.json is missing)"]),
     ],
 )  # fmt: skip
-def test_a_checkpoint_of_another_version_or_damaged_is_refused(
+def test_a_damaged_checkpoint_or_one_of_another_version_is_refused(
     name: str, content: bytes | None, says: list[str], run_copy: Path, cli: Cli, snapshot: Snapshot
 ) -> None:
     file = run_copy / "checkpoints" / "best" / name
@@ -436,8 +434,10 @@ def test_a_checkpoint_of_another_version_or_damaged_is_refused(
     if content is not None:
         file.write_bytes(content)
     before = snapshot(run_copy)
-    assert_told(cli("predict", run_copy, "--task", "sst", "--text", "a"), [f"{run_copy}/checkpoints/best", *says])
-    assert_told(cli("evaluate", run_copy), [f"{run_copy}/checkpoints/best", *says])
+    assert_refused_with(
+        cli("predict", run_copy, "--task", "sst", "--text", "a"), [f"{run_copy}/checkpoints/best", *says]
+    )
+    assert_refused_with(cli("evaluate", run_copy), [f"{run_copy}/checkpoints/best", *says])
     assert snapshot(run_copy) == before
 
 
@@ -449,5 +449,5 @@ def test_a_last_checkpoint_of_another_version_is_not_resumed(
     path.write_text(json.dumps({**described, "format": 2}), "utf-8")
     before = snapshot(run_copy)
     result = cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume")
-    assert_told(result, ["written in checkpoint format 2", "this palbert reads format 1"])
+    assert_refused_with(result, ["written in checkpoint format 2", "this palbert reads format 1"])
     assert snapshot(run_copy) == before

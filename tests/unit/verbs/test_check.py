@@ -1,4 +1,4 @@
-"""palbert data check: what it counts in a data set made to be wrong."""
+"""palbert data check: what it counts in a data set with planted mistakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ no idea,unsure
 one two three four five six seven eight nine ten,neutral
 thanks,kind
 """
-# In train as well: the first two rows; one row is empty, one comes twice.
+# The first two rows are also in train; one row is empty, and one appears twice.
 DEV = """message,tone
 THE SOUP was great,kind
 you fool,rude
@@ -68,7 +68,7 @@ def recipe(tmp_path: Path, tiny_encoder: Path, write_recipe: Callable[..., Path]
     return write_recipe({"encoder": {"name": str(tiny_encoder)}, "tasks": {"tone": tone, "alike": alike}})
 
 
-def test_every_split_is_counted_right(recipe: Path) -> None:
+def test_every_split_is_counted_correctly(recipe: Path) -> None:
     found = {(item.name, item.split): item for item in check_data(recipe)}
     assert list(found) == [("tone", "train"), ("tone", "dev"), ("tone", "test"), ("alike", "train"), ("alike", "dev")]
     counted = {key: (item.rows, item.empty, item.dropped, item.duplicates, item.leaked, item.truncated)
@@ -93,13 +93,13 @@ def test_labels_and_lengths_are_those_of_the_usable_rows(recipe: Path) -> None:
     np.testing.assert_array_equal(pairs.labels, np.array([4, 3], dtype=np.float32))
 
 
-def test_each_sequence_of_a_siamese_pair_is_cut_by_itself(recipe: Path) -> None:
+def test_each_sequence_of_a_siamese_pair_is_truncated_separately(recipe: Path) -> None:
     siamese = ["tasks.alike.pair_input=siamese", "tasks.alike.head=concat", "tasks.alike.max_length=3"]
     *_, dev = check_data(recipe, overrides=siamese)
     assert (dev.lengths.tolist(), dev.truncated) == ([4, 3, 4, 9], 3)
 
 
-def test_findings_are_shown_by_example(recipe: Path) -> None:
+def test_findings_come_with_examples(recipe: Path) -> None:
     train, dev, *_ = check_data(recipe)
     assert any(line.startswith("Twice with different labels: tone train") for line in train.examples)
     assert sum(line.startswith("Twice: tone train") for line in train.examples) == 2
@@ -128,7 +128,7 @@ def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Pa
     assert 'src="' not in text
 
 
-def test_the_page_goes_beside_the_user_unless_told_otherwise(
+def test_the_page_is_written_to_the_current_folder_by_default(
     recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tmp_path / "here"
@@ -143,7 +143,7 @@ def test_clean_data_has_nothing_to_report(tiny_recipe: dict[str, Any], write_rec
         assert (item.empty, item.duplicates, item.leaked, item.problems) == (0, 0, 0, [])
 
 
-def test_a_label_outside_the_map_is_an_error_with_its_place(recipe: Path, tmp_path: Path, cli: Cli) -> None:
+def test_a_label_outside_the_mapping_is_reported_with_its_place(recipe: Path, tmp_path: Path, cli: Cli) -> None:
     with (tmp_path / "tone-dev.csv").open("a") as stream:
         stream.write("what,furious\n")
     result = cli("data", "check", recipe, "--out", tmp_path / "data.html")

@@ -31,7 +31,7 @@ def rewrite(run: Path, task: str, change: Callable[[list[dict[str, str]]], list[
 
 @pytest.fixture
 def perfect(trained: Path, tmp_path: Path) -> Path:
-    """Return the run with every prediction right."""
+    """Return the run with every prediction corrected."""
     run = Path(shutil.copytree(trained, tmp_path / "perfect"))
     for task in ("sst", "quora", "sts"):
         rewrite(run, task, lambda rows: [{**row, "prediction": row["gold"]} for row in rows])
@@ -52,7 +52,7 @@ def test_a_better_run_has_a_positive_difference_that_is_significant(
     assert snapshot(trained) == before
 
 
-def test_the_order_of_the_runs_turns_the_sign(trained: Path, perfect: Path) -> None:
+def test_swapping_the_runs_flips_the_sign(trained: Path, perfect: Path) -> None:
     up, down = palbert.compare([trained, perfect]), palbert.compare([perfect, trained])
     for first, second in zip(up, down, strict=True):
         assert first.difference.difference == pytest.approx(-second.difference.difference)
@@ -61,7 +61,7 @@ def test_the_order_of_the_runs_turns_the_sign(trained: Path, perfect: Path) -> N
         assert (first.score, first.reference) == (second.reference_score, second.run)
 
 
-def test_identical_runs_differ_by_nothing(trained: Path, run_copy: Path) -> None:
+def test_identical_runs_have_a_difference_of_0(trained: Path, run_copy: Path) -> None:
     compared = palbert.compare([trained, run_copy])
     assert [item.task for item in compared] == ["sst", "quora", "sts"]
     for item in compared:
@@ -108,14 +108,16 @@ def test_runs_scored_on_different_rows_are_refused(change: Any, trained: Path, r
     assert "Evaluate both on the same files." in result.err
 
 
-def test_predictions_of_other_classes_are_refused(trained: Path, run_copy: Path, cli: Cli) -> None:
+def test_predictions_with_unknown_classes_are_refused(trained: Path, run_copy: Path, cli: Cli) -> None:
     rewrite(run_copy, "sst", lambda rows: [{**row, "prediction": "wonderful"} for row in rows])
     result = cli("compare", trained, run_copy)
     assert result.code == 2
     assert "sst-dev.csv, row 1: not a prediction of this task's target: there is no class 'wonderful'" in result.err
 
 
-def test_a_run_without_the_predictions_is_told_how_to_make_them(trained: Path, run_copy: Path, cli: Cli) -> None:
+def test_missing_predictions_are_reported_with_the_command_that_makes_them(
+    trained: Path, run_copy: Path, cli: Cli
+) -> None:
     result = cli("compare", trained, run_copy, "--split", "train")
     assert result.code == 2
     assert f"Make it with: palbert evaluate {trained} --split train" in result.err
@@ -134,7 +136,7 @@ def test_runs_without_a_common_task_are_refused(trained: Path, run_copy: Path) -
         palbert.compare([trained, run_copy])
 
 
-def test_one_run_alone_is_refused(trained: Path, cli: Cli) -> None:
+def test_comparing_a_single_run_is_refused(trained: Path, cli: Cli) -> None:
     result = cli("compare", trained)
     assert result.code == 2
     assert result.err == "error: Expected two or more runs to compare, found fewer.\n  palbert compare runs/a runs/b\n"

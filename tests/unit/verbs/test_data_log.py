@@ -1,4 +1,4 @@
-"""What the log says of the data: rows, cuts, what was left out, class shares, and overlaps."""
+"""What the log says about the data: rows, truncated texts, dropped rows, class shares, and overlaps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def values(tiny_recipe: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return {**tiny_recipe, "data": None, "tasks": {"own": task}}
 
 
-def test_rows_cuts_and_empty_texts_are_counted(
+def test_rows_truncations_and_empty_texts_are_counted(
     values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = logged(values, tmp_path, caplog)
@@ -39,7 +39,7 @@ def test_rows_cuts_and_empty_texts_are_counted(
     assert "own dev: 2 rows" in found
 
 
-def test_an_overlap_is_reported_with_the_setting_that_leaves_it_out(
+def test_an_overlap_is_reported_with_the_setting_that_removes_it(
     values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert 'own train: 1 of its rows is in dev too; tasks.own.drop_overlap = ["dev"] leaves them out' in logged(

@@ -6,7 +6,7 @@ from palbert.recipe.load import load_recipe
 from palbert.verbs.demo import QUESTIONS
 
 
-def test_every_task_of_the_demo_is_asked_one_question_of_its_kind() -> None:
+def test_the_demo_asks_every_task_one_question_of_its_kind() -> None:
     tasks = load_recipe("demo").tasks
     assert [task for task, _ in QUESTIONS] == list(tasks)
     for task, text in QUESTIONS:

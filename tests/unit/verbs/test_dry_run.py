@@ -1,4 +1,4 @@
-"""Dry runs: everything is loaded and checked, nothing is written, and a table says what a step takes."""
+"""Dry runs: everything is loaded and checked, nothing is written, and a table shows the memory of a step."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_the_parts_add_up_and_the_worst_phase_is_named(tiny_recipe: dict[str, An
         assert phase["measured"] > 0
 
 
-def test_further_pretraining_is_a_phase_beside_the_waiting_model(tiny_recipe: dict[str, Any]) -> None:
+def test_the_pretraining_phase_counts_the_memory_of_the_waiting_model(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["pretraining"] = {"steps_per_epoch": 2}
     first, tasks = palbert.dry_run(make_recipe(tiny_recipe)).phases
     assert (first.phase, first.load.sets) == ("pretraining", ("mlm",))
     assert first.predicted.other >= tasks.predicted.parameters
 
 
-def test_what_training_refuses_a_dry_run_refuses(tiny_recipe: dict[str, Any]) -> None:
+def test_a_dry_run_refuses_what_training_refuses(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["tasks"]["sst"] = {"metrics": ["pearson-of-nothing"]}
     with pytest.raises(RecipeError, match="metrics"):
         palbert.dry_run(make_recipe(tiny_recipe))
@@ -70,7 +70,7 @@ def test_several_processes_are_refused(tiny_recipe: dict[str, Any], monkeypatch:
         palbert.dry_run(make_recipe(tiny_recipe))
 
 
-def test_a_step_that_does_not_fit_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_says_that_a_step_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     predicted = dict.fromkeys((*PARTS, "total"), 2**30)
     phase = {"phase": "1", "step": 7, "sets": ["sst", "sts"], "tokens": 5, "predicted": predicted, "measured": None}
     facts = {"device": "cuda", "precision": "bf16", "capacity": 2**31, "measured_by": "nothing", "worst": 0}
@@ -79,13 +79,13 @@ def test_a_step_that_does_not_fit_is_told_as_such(capsys: pytest.CaptureFixture[
     assert "sst + sts" in printed and "on cuda with 2.00 GiB (bf16)" in printed
 
 
-def test_bytes_are_written_for_people() -> None:
+def test_bytes_are_printed_in_readable_units() -> None:
     assert shown_bytes(3 * 2**19) == "1.5 MiB"
     assert shown_bytes(5 * 2**29) == "2.50 GiB"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_captured_steps_measure_the_same_after_others_in_one_process(tiny_recipe: dict[str, Any]) -> None:
+def test_captured_steps_measure_the_same_after_other_runs_in_one_process(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["run"] = {**tiny_recipe.get("run", {}), "device": "cuda"}
     larger = {**tiny_recipe, "training": {**tiny_recipe["training"], "batch_size": 64}}
     first = palbert.dry_run(make_recipe(tiny_recipe)).worst

@@ -1,4 +1,4 @@
-"""palbert evaluate: other splits, other checkpoints, and what it leaves alone."""
+"""palbert evaluate: other splits, other checkpoints, and files it must not change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_json_on_stdout_is_the_report_and_nothing_else(run_copy: Path, cli: Cli)
     assert printed["tasks"] == before["tasks"] and printed["overall"] == before["overall"]
 
 
-def test_the_train_split_gets_a_report_and_predictions_of_its_own(
+def test_the_train_split_gets_its_own_report_and_predictions(
     run_copy: Path, cli: Cli, snapshot: Callable[[Path], dict[str, bytes]]
 ) -> None:
     before = snapshot(run_copy)
@@ -70,7 +70,7 @@ def test_another_checkpoint_gets_the_scores_of_its_own_epoch(run_copy: Path, cli
     assert (own / "report.html").is_file() and (own / "predictions" / "sts-dev.csv").is_file()
 
 
-def test_the_runs_own_report_stays_when_another_checkpoint_is_scored(run_copy: Path, cli: Cli) -> None:
+def test_scoring_another_checkpoint_keeps_the_report_of_the_run(run_copy: Path, cli: Cli) -> None:
     files = [run_copy / "report.json", run_copy / "report.html", *sorted((run_copy / "predictions").iterdir())]
     before = [file.read_bytes() for file in files]
     result = cli("evaluate", run_copy, "--checkpoint", "last")
@@ -78,7 +78,7 @@ def test_the_runs_own_report_stays_when_another_checkpoint_is_scored(run_copy: P
     assert f"Checkpoint: last\nReport: {run_copy / 'evaluations' / 'last' / 'report.html'}" in result.out
 
 
-def test_the_table_shows_scores_beside_baselines(run_copy: Path, cli: Cli) -> None:
+def test_the_table_shows_scores_next_to_baselines(run_copy: Path, cli: Cli) -> None:
     result = cli("evaluate", run_copy)
     report = json.loads((run_copy / "report.json").read_text("utf-8"))
     lines = result.out.splitlines()
@@ -135,7 +135,7 @@ def test_a_test_file_without_labels_is_refused_and_with_labels_is_scored(
     assert json.loads(result.out)["tasks"] == {"sst": dev["tasks"]["sst"]}
 
 
-def test_data_that_has_changed_since_training_is_noticed(
+def test_data_changed_since_training_raises_a_warning(
     tmp_path: Path, tiny_recipe: dict[str, Any], cli: Cli, write_recipe: Callable[..., Path]
 ) -> None:
     for split in ("train", "dev"):

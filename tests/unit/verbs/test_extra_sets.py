@@ -22,7 +22,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def nli(tmp_path: Path) -> Path:
-    """Write pairs of three labels, of which one is dropped."""
+    """Write pairs with three labels, one of which is dropped."""
     rows = [("A dog runs.", "An animal moves.", "entailment"), ("A dog runs.", "A cat sleeps.", "contradiction")]
     rows += [("A dog runs.", "The dog is brown.", "neutral"), ("A man sings.", "Somebody sings.", "entailment")]
     path = tmp_path / "nli.tsv"
@@ -53,7 +53,9 @@ def values(encoder: Path, nli: Path, reviews: Path, **training: Any) -> dict[str
     }
 
 
-def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: Path, nli: Path, reviews: Path) -> None:
+def test_catalog_sets_come_with_label_mapping_factor_and_batch_size(
+    tiny_encoder: Path, nli: Path, reviews: Path
+) -> None:
     given = values(tiny_encoder, nli, reviews)
     del given["tasks"]["sst"]["extra"]["cfimdb"]["batch_size"]
     sets = make_recipe(given).sets
@@ -65,7 +67,7 @@ def test_sets_of_the_catalog_bring_mapping_factor_and_batch_size(tiny_encoder: P
     assert sets["sst"].max_length == 128 and sets["sst"].files.target == reviewed.files.target
 
 
-def test_a_file_with_labels_of_its_own_is_trained_on_beside_others(
+def test_a_file_with_its_own_label_mapping_can_join_other_training_files(
     tiny_encoder: Path, nli: Path, tmp_path: Path, write_recipe: Write
 ) -> None:
     mapped: dict[str, Any] = {"path": str(nli), "text": ["premise", "hypothesis"], "label": "label"}
@@ -86,10 +88,10 @@ def test_rows_are_mapped_onto_the_labels_of_the_task(tiny_encoder: Path, nli: Pa
     assert found["sst+cfimdb"].truncated == 10 and found["sst+cfimdb"].max_length == 16
 
 
-def test_a_run_draws_every_set_by_its_factor_and_reports_on_each(
+def test_a_run_draws_every_set_by_its_factor_and_reports_each(
     tiny_encoder: Path, nli: Path, reviews: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
-    own = {"name": "temperature", "temperature": float("inf")}  # all sets alike, but for their factors
+    own = {"name": "temperature", "temperature": float("inf")}  # all sets are equal except for their factors
     run = palbert.train(write_recipe(values(tiny_encoder, nli, reviews, sampler=own)), out=tmp_path / "run")
     records = read_records(run / "metrics.jsonl")
     [epoch] = [record for record in records if record["kind"] == "epoch"]
@@ -123,7 +125,7 @@ def test_sets_of_one_task_share_a_step_and_count_as_one_task(
         assert set(lines[0]["cosines"]) == {"sst/quora"}
 
 
-def test_a_factor_that_a_sampler_cannot_use_is_said_to_have_no_effect(
+def test_a_factor_that_the_sampler_ignores_is_reported(
     tiny_encoder: Path,
     nli: Path,
     reviews: Path,
@@ -137,9 +139,7 @@ def test_a_factor_that_a_sampler_cannot_use_is_said_to_have_no_effect(
     assert said == ["The factors of quora+snli have no effect: sampler 'round-robin' draws nothing."]
 
 
-def test_a_resolved_recipe_reads_as_it_was_written(
-    tiny_encoder: Path, nli: Path, reviews: Path, tmp_path: Path
-) -> None:
+def test_a_resolved_recipe_reads_back_unchanged(tiny_encoder: Path, nli: Path, reviews: Path, tmp_path: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, nli, reviews))
     (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")
     assert load_recipe(tmp_path / "again.toml") == recipe
@@ -159,7 +159,7 @@ def test_a_resolved_recipe_reads_as_it_was_written(
         ({"a b": {"train": "nli.tsv"}}, "tasks.quora.extra.a b"),
     ],
 )
-def test_a_set_that_cannot_be_read_is_refused_with_its_place(
+def test_an_unreadable_set_is_refused_with_its_place(
     tiny_encoder: Path, nli: Path, reviews: Path, tmp_path: Path, extra: dict[str, Any], said: str
 ) -> None:
     given = values(tiny_encoder, nli, reviews)

@@ -1,4 +1,4 @@
-"""A full disk: a message that says so, nothing half written, and old files as they were."""
+"""A full disk: a message that says so, no partial files, and old files unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def assert_full(result: Any, place: Path) -> None:
     assert "Free some space" in result.err and "Traceback" not in result.err
 
 
-def test_training_keeps_its_last_checkpoint_and_resumes_when_there_is_room_again(
+def test_training_on_a_full_disk_keeps_its_last_checkpoint_and_can_be_resumed(
     recipe: Path, small_disk: Path, cli: Cli, snapshot: Snapshot
 ) -> None:
     run = small_disk / "run"
@@ -66,7 +66,7 @@ def test_training_keeps_its_last_checkpoint_and_resumes_when_there_is_room_again
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_predictions_for_a_full_disk_leave_no_half_file(
+def test_predicting_to_a_full_disk_leaves_no_partial_file(
     kind: str, trained: Path, small_disk: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 10)
@@ -90,7 +90,7 @@ def test_predictions_for_a_full_disk_leave_no_half_file(
     ],
     ids=["python", "safetensors"],
 )
-def test_a_checkpoint_that_cannot_be_written_leaves_the_old_ones(
+def test_a_failed_checkpoint_write_keeps_the_old_checkpoints(
     error: Exception, recipe: Path, tmp_path: Path, cli: Cli, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from palbert.training import checkpoint
@@ -100,7 +100,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_old_ones(
 
     def failing(tensors: dict[str, Any], path: Path) -> None:
         calls.append(path)
-        if len(calls) == 5:  # three files a checkpoint: weights are saved, the optimizer's state is not
+        if len(calls) == 5:  # three files per checkpoint: the weights are saved, the optimizer's state is not
             kept.update(snapshot(run / "checkpoints" / "last"))
             raise error
         save(tensors, path)
@@ -112,7 +112,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_old_ones(
     assert palbert.load(run, checkpoint="last").predict("sst", ["fine"])
 
 
-def test_a_report_that_cannot_be_written_leaves_the_old_one(
+def test_a_failed_report_write_keeps_the_old_report(
     run_copy: Path, cli: Cli, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(run_copy)
@@ -126,7 +126,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(
     assert snapshot(run_copy) == before
 
 
-def test_a_folder_that_cannot_be_written_is_told(
+def test_an_unwritable_folder_is_reported(
     recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mkdir = Path.mkdir

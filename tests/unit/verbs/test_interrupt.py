@@ -1,4 +1,4 @@
-"""Ctrl-C and kill -9: a checkpoint to load, a way to go on, and in the end the run that would have been."""
+"""Ctrl-C and kill -9: a checkpoint to load, a way to continue, and the same result as an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cli = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def recipe(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a recipe with a few hundred steps, that is, with time to stop it."""
+    """Write a recipe with a few hundred steps, which leaves time to stop it."""
     path = tmp_path_factory.mktemp("long") / "long.toml"
     values = {
         "seed": 3,
@@ -45,18 +45,18 @@ def recipe(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def undisturbed(recipe: Path) -> Path:
-    """Train the recipe in one go."""
+    """Train the recipe without interruption."""
     return palbert.train(recipe, out=recipe.parent / "undisturbed")
 
 
 def start(recipe: Path, run: Path) -> subprocess.Popen[str]:
-    """Start `palbert train` as a user does, and wait until it is in the middle of the first epoch."""
+    """Start `palbert train` as a user would, and wait until it is in the middle of the first epoch."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from palbert.cli import main; main()", "train", str(recipe), "--out", str(run)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},  # sums depend on how they are cut
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},  # sums depend on the number of threads
     )
     deadline = time.monotonic() + 60
     while sum(record["kind"] == "train" for record in read_records(run / "metrics.jsonl")) < 3:
@@ -72,7 +72,7 @@ def losses(run: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 def assert_same_end(run: Path, undisturbed: Path) -> None:
-    """Check that a run that was stopped and resumed is the run in one go, to the last bit."""
+    """Check that a run that was stopped and resumed equals an uninterrupted one, to the last bit."""
     for name in ("last", "best", "best-sst", "best-sts"):
         weights = [(folder / "checkpoints" / name / "model.safetensors").read_bytes() for folder in (run, undisturbed)]
         assert weights[0] == weights[1], name
@@ -85,10 +85,10 @@ def assert_same_end(run: Path, undisturbed: Path) -> None:
         assert first == second
 
 
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
+def test_ctrl_c_saves_a_checkpoint_and_says_how_to_continue(
     recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    run = tmp_path / "my run"  # a blank, which a command to be copied must quote
+    run = tmp_path / "my run"  # the suggested command must quote this space
     process = start(recipe, run)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
     assert_same_end(run, undisturbed)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(
+def test_a_killed_run_continues_from_its_last_checkpoint(
     recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
 ) -> None:
     run = tmp_path / "killed"
@@ -123,9 +123,9 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(
     assert_same_end(run, undisturbed)
 
 
-def test_a_kill_between_the_two_renames_of_a_checkpoint_loses_nothing(trained: Path, run_copy: Path, cli: Cli) -> None:
+def test_a_kill_between_the_two_renames_of_a_checkpoint_loses_no_data(trained: Path, run_copy: Path, cli: Cli) -> None:
     checkpoints = run_copy / "checkpoints"
-    for name in ("best", "best-sst", "last"):  # the old folder is out of the way, the new one not yet in its place
+    for name in ("best", "best-sst", "last"):  # the old folder has been moved away, the new one is not yet in its place
         (checkpoints / name).rename(checkpoints / f".{name}.old")
         (checkpoints / f".{name}.k7x2").mkdir()
     assert palbert.load(run_copy).predict("sst", ["fine"]) == palbert.load(trained).predict("sst", ["fine"])
@@ -133,9 +133,7 @@ def test_a_kill_between_the_two_renames_of_a_checkpoint_loses_nothing(trained: P
     assert {path.name for path in checkpoints.iterdir()} == {path.name for path in (trained / "checkpoints").iterdir()}
 
 
-def test_a_metrics_file_cut_off_in_the_middle_of_a_line_is_mended_by_resuming(
-    trained: Path, run_copy: Path, cli: Cli
-) -> None:
+def test_resuming_repairs_a_metrics_file_that_ends_in_a_partial_line(trained: Path, run_copy: Path, cli: Cli) -> None:
     whole = (run_copy / "metrics.jsonl").read_text("utf-8")
     (run_copy / "metrics.jsonl").write_text(whole + '{"kind": "train", "st')
     assert cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume").code == 0
@@ -143,7 +141,7 @@ def test_a_metrics_file_cut_off_in_the_middle_of_a_line_is_mended_by_resuming(
 
 
 @pytest.mark.parametrize("place", ["palbert.build.data.load_dataset", "palbert.verbs.train.build_trainer"])
-def test_ctrl_c_before_the_first_step_ends_quietly(
+def test_ctrl_c_before_the_first_step_exits_without_a_traceback(
     place: str, recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: Any, **settings: Any) -> None:
@@ -156,7 +154,7 @@ def test_ctrl_c_before_the_first_step_ends_quietly(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_stopped_before_its_first_step_is_begun_again_by_resuming(
+def test_resuming_a_run_stopped_before_its_first_step_starts_it_again(
     recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: Any, **settings: Any) -> None:
@@ -170,7 +168,7 @@ def test_a_run_stopped_before_its_first_step_is_begun_again_by_resuming(
     assert_same_end(tmp_path / "run", undisturbed)
 
 
-def test_a_stopped_run_raises_where_it_can_be_resumed(
+def test_a_stopped_run_raises_with_the_folder_to_resume_from(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = Trainer.step
@@ -186,7 +184,7 @@ def test_a_stopped_run_raises_where_it_can_be_resumed(
     assert (caught.value.folder / "checkpoints" / "last" / "trainer.json").is_file()
 
 
-def test_ctrl_c_while_predicting_leaves_no_half_output(
+def test_ctrl_c_while_predicting_leaves_no_partial_output(
     trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in.csv").write_text("sentence\na\nb\n")
@@ -201,7 +199,7 @@ def test_ctrl_c_while_predicting_leaves_no_half_output(
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_a_loss_that_is_no_number_stops_the_run_with_exit_code_1(
+def test_a_loss_of_nan_stops_the_run_with_exit_code_1(
     tiny_recipe: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
 ) -> None:
     values = {**tiny_recipe, "tasks": {"sts": {}}, "optimizer": {"learning_rate": 1e30}}

@@ -49,7 +49,7 @@ def train(
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_it_trains_and_answers_with_every_method(changes: dict[str, Any], train: Train) -> None:
+def test_modernbert_trains_and_answers_with_every_method(changes: dict[str, Any], train: Train) -> None:
     predictions = palbert.load(train(changes)).predict("sst", TEXTS)
     assert all(each.probabilities and sum(each.probabilities.values()) == pytest.approx(1) for each in predictions)
 
@@ -67,13 +67,13 @@ def test_int8_answers_are_near_those_of_fp32(train: Train) -> None:
         assert one.probabilities == pytest.approx(other.probabilities, abs=0.02)
 
 
-def test_it_can_be_pretrained_further(train: Train, tiny_modernbert: Path) -> None:
+def test_modernbert_can_be_pretrained_further(train: Train, tiny_modernbert: Path) -> None:
     run = train({"pretraining": {"epochs": 1, "steps_per_epoch": 3, "batch_size": 4}})
     before, after = load_encoder(tiny_modernbert), load_encoder(run / "pretrained")
     assert before.config == after.config
     assert not torch.equal(before.final_norm.weight, after.final_norm.weight)  # type: ignore[arg-type]
 
 
-def test_the_pooler_that_it_does_not_have_is_refused(train: Train) -> None:
+def test_the_pooling_pooler_is_refused_for_modernbert(train: Train) -> None:
     with pytest.raises(RecipeError, match="this modernbert has none"):
         train({"tasks": {"sst": {"pooling": "pooler"}}})

@@ -70,7 +70,7 @@ def write(path: Path, rows: list[tuple[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_lists_and_texts_are_read_alike_and_no_label_is_no_bad_row(
+def test_lists_and_texts_mean_the_same_labels_and_rows_may_have_none(
     kind: str, tokenizer: TextTokenizer, tmp_path: Path
 ) -> None:
     rows: list[tuple[str, Any]] = [("one", ["praise", "billing"]), ("two", []), ("three", ["0"])]
@@ -88,7 +88,7 @@ def test_an_unknown_class_is_refused_with_its_line(tokenizer: TextTokenizer, tmp
         load_dataset(files_of(recipe.tasks["topics"], "dev"), tokenizer)
 
 
-def test_a_list_stays_an_error_where_a_row_has_one_label(tokenizer: TextTokenizer, tmp_path: Path) -> None:
+def test_a_list_is_refused_where_a_row_has_one_label(tokenizer: TextTokenizer, tmp_path: Path) -> None:
     file = write(tmp_path / "rows.jsonl", [("one", ["praise"])])
     recipe = make_recipe({"tasks": {"topics": {**TOPICS, "target": "classes", "train": str(file), "dev": str(file)}}})
     with pytest.raises(DataError, match="expected a text or a number in 'topics'"):
@@ -109,7 +109,7 @@ def test_a_list_stays_an_error_where_a_row_has_one_label(tokenizer: TextTokenize
     ids=lambda changes: "-".join(changes),
 )
 @pytest.mark.usefixtures("no_plots")
-def test_it_trains_with_every_method(values: Values, tmp_path: Path, changes: Values) -> None:
+def test_a_multilabel_task_trains_with_every_method(values: Values, tmp_path: Path, changes: Values) -> None:
     values["training"] |= changes.pop("training", {})
     values["tasks"]["topics"] |= changes.pop("tasks", {}).get("topics", {})
     trained = palbert.train(make_recipe({**values, **changes}), out=tmp_path / "run")
@@ -120,7 +120,7 @@ def test_it_trains_with_every_method(values: Values, tmp_path: Path, changes: Va
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_a_run_teaches_another(run: Path, values: Values, tmp_path: Path) -> None:
+def test_a_multilabel_run_can_be_a_teacher(run: Path, values: Values, tmp_path: Path) -> None:
     values["tasks"]["topics"]["teachers"] = [str(run)]
     trained = palbert.train(make_recipe({**values, "objectives": ["distillation"]}), out=tmp_path / "run")
     assert (trained / "report.json").is_file()
@@ -128,7 +128,7 @@ def test_a_run_teaches_another(run: Path, values: Values, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("pair_input", ["joint", "siamese"])
 @pytest.mark.usefixtures("no_plots")
-def test_pairs_have_several_classes_too(values: Values, tmp_path: Path, pair_input: str) -> None:
+def test_pairs_may_have_several_classes_too(values: Values, tmp_path: Path, pair_input: str) -> None:
     rows = [(f"first {n}", f"second {n % 3}", ["a", "b"][: n % 3]) for n in range(12)]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"x": x, "y": y, "label": label}) + "\n" for x, y, label in rows), "utf-8")
@@ -141,7 +141,7 @@ def test_pairs_have_several_classes_too(values: Values, tmp_path: Path, pair_inp
     assert set(prediction.answer) <= {"a", "b"} and list(prediction.probabilities or ()) == ["a", "b"]
 
 
-def test_the_training_rows_are_learnt_and_scored(run: Path) -> None:
+def test_training_fits_and_scores_its_rows(run: Path) -> None:
     report = palbert.evaluate(run, split="train")
     scores = report.summary["tasks"]["topics"]
     assert scores["micro_f1"] > 0.9 and scores["average_precision"] > 0.9
@@ -185,7 +185,7 @@ def test_runs_are_compared_by_predictions_and_by_probabilities(run: Path) -> Non
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_a_metric_of_probabilities_may_come_first(values: Values, tmp_path: Path) -> None:
+def test_a_metric_of_probabilities_may_be_the_main_metric(values: Values, tmp_path: Path) -> None:
     values["tasks"] = {"topics": {**TOPICS, "metrics": ["average_precision"]}}
     trained = palbert.train(make_recipe(values), out=tmp_path / "run")
     [same] = palbert.compare([trained, trained])
@@ -195,7 +195,7 @@ def test_a_metric_of_probabilities_may_come_first(values: Values, tmp_path: Path
     assert same.score == pytest.approx(report["tasks"]["topics"]["average_precision"], abs=0.02)
 
 
-def test_int8_answers_nearly_the_same(run: Path) -> None:
+def test_int8_answers_are_close_to_those_of_fp32(run: Path) -> None:
     texts = ["Where is my parcel?", "You charged my card twice."]
     exact, rounded = (palbert.load(run, device="cpu", precision=p).predict("topics", texts) for p in ("fp32", "int8"))
     for one, other in zip(exact, rounded, strict=True):

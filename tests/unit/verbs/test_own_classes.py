@@ -1,4 +1,4 @@
-"""A user's own classes in a recipe: "my_module:MyClass" works end to end, and mistakes are told."""
+"""A user's own classes in a recipe: "my_module:MyClass" works end to end, and mistakes are reported."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class NoSchedule:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Put a module into a folder of its own on the path; its name."""
+    """Put a module into its own folder on the path, and return its name."""
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "my_parts.py").write_text(MODULE, "utf-8")
@@ -160,7 +160,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
+def test_user_defined_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
     module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli
 ) -> None:
     values["tasks"]["sst"] |= {"loss": "my_parts:seven", "head": {"name": "my_parts:Gated", "gates": 3}}
@@ -194,7 +194,7 @@ def test_own_head_sampler_loss_pooling_schedule_and_gradients_work_end_to_end(
 
 
 @pytest.mark.parametrize("memory", ["keep", "recompute"])
-def test_an_own_weighting_is_asked_for_the_weights_of_every_step(
+def test_a_user_defined_weighting_gives_the_weights_of_every_step(
     module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli, memory: str
 ) -> None:
     values["training"] |= {"sampler": "mixed", "gradients": {"name": "my_parts:Mean", "times": 2, "memory": memory}}
@@ -235,7 +235,7 @@ def test_an_own_weighting_is_asked_for_the_weights_of_every_step(
         ({"optimizer.schedule": {"name": "my_parts:Half", "shares": 1}}, "Did you mean 'share'?"),
     ],
 )
-def test_an_own_class_that_cannot_be_used_is_told(
+def test_an_unusable_user_class_is_reported(
     change: dict[str, Any],
     says: str,
     module: str,
@@ -256,7 +256,7 @@ def test_an_own_class_that_cannot_be_used_is_told(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_whose_class_is_gone_says_which(
+def test_loading_a_run_names_its_missing_user_class(
     module: str,
     values: dict[str, Any],
     write_recipe: Callable[..., Path],
@@ -273,7 +273,7 @@ def test_a_run_whose_class_is_gone_says_which(
     assert "'my_parts:Gated' cannot be imported" in result.err and "PYTHONPATH" in result.err
 
 
-def test_an_error_in_a_users_class_ends_with_exit_code_1_and_its_message(
+def test_an_error_in_a_user_class_exits_with_code_1_and_its_message(
     module: str, values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -24,7 +24,7 @@ def test_every_kind_is_listed_with_all_its_names() -> None:
     assert palbert.parts("samplers") == {"samplers": found["samplers"]}
 
 
-def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(PalbertError, match=r"Unknown kind of part 'sampler'\. Known: .*Did you mean 'samplers'\?"):
         palbert.parts("sampler")
 

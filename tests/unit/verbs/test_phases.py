@@ -52,7 +52,7 @@ def records(run: Path, kind: str) -> list[dict[str, Any]]:
     return [record for record in read_records(run / "metrics.jsonl") if record["kind"] == kind]
 
 
-def test_a_phase_trains_what_it_names_alone(
+def test_a_phase_trains_only_the_parts_it_names(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[dict[str, torch.Tensor]] = []
@@ -86,7 +86,7 @@ def test_each_phase_has_its_own_length_sampler_and_rates(
     assert "encoder" not in records(run, "train")[0]["learning_rate"]
 
 
-def test_a_phase_of_another_batch_size_goes_on_where_the_one_before_ended(
+def test_a_phase_with_another_batch_size_continues_where_the_previous_one_ended(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     sizes = [{"training": {"batch_size": size, "steps_per_epoch": 4, "sampler": "sequential"}} for size in (2, 5)]
@@ -97,7 +97,7 @@ def test_a_phase_of_another_batch_size_goes_on_where_the_one_before_ended(
     assert all(record["waited"] >= 0 for record in records(run, "train"))
 
 
-def test_a_phase_with_one_task_leaves_the_others_heads_alone(
+def test_a_phase_with_one_task_does_not_train_the_heads_of_others(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     phases = [{"tasks": ["quora"]}, {"training": {"sampler": "mixed", "gradients": "pcgrad"}}]
@@ -111,7 +111,7 @@ def test_a_phase_with_one_task_leaves_the_others_heads_alone(
 
 @pytest.mark.parametrize("step", [3, 8, 10, 13])
 @pytest.mark.parametrize("objective", ["proximal", None])
-def test_a_run_resumed_in_any_phase_is_the_run_in_one_go(
+def test_a_run_resumed_in_any_phase_equals_an_uninterrupted_one(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, objective: Any
 ) -> None:
     own = {**ADAPTERS_THEN_ALL, "objectives": [objective] if objective else []}
@@ -135,7 +135,7 @@ def test_a_run_resumed_in_any_phase_is_the_run_in_one_go(
         assert records(whole, kind) == records(tmp_path / "run", kind)
 
 
-def test_ctrl_c_while_a_phase_is_scored_for_the_last_time_stops_the_run(
+def test_ctrl_c_during_the_last_scoring_of_a_phase_stops_the_run(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL))
@@ -154,11 +154,11 @@ def test_ctrl_c_while_a_phase_is_scored_for_the_last_time_stops_the_run(
         assert records(whole, kind) == records(tmp_path / "run", kind)
 
 
-def test_a_resolved_recipe_reads_as_it_was_written(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_a_resolved_recipe_reads_back_unchanged(tiny_encoder: Path, tmp_path: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL))
     (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")
     assert load_recipe(tmp_path / "again.toml") == recipe
-    assert recipe.phases[1].training.batch_size == 4  # the recipe's own, under the phase's
+    assert recipe.phases[1].training.batch_size == 4  # inherited from the recipe
 
 
 def test_the_terms_of_a_phase_are_those_of_its_tasks(tiny_encoder: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_terms_of_a_phase_are_those_of_its_tasks(tiny_encoder: Path) -> None
         ({"phases": ["first"]}, "phases.0"),
     ],
 )
-def test_a_phase_that_cannot_be_is_refused(tiny_encoder: Path, own: dict[str, Any], said: str) -> None:
+def test_an_impossible_phase_is_refused(tiny_encoder: Path, own: dict[str, Any], said: str) -> None:
     with pytest.raises(RecipeError) as refused:
         make_recipe(values(tiny_encoder, **own))
     assert said in refused.value.message
@@ -201,7 +201,7 @@ def test_a_method_that_a_phase_cannot_use_is_refused_before_data_is_read(
     assert not (tmp_path / "run").exists()
 
 
-def test_all_problems_of_phases_are_reported_line_by_line(tiny_encoder: Path) -> None:
+def test_all_problems_of_phases_are_reported_on_lines_of_their_own(tiny_encoder: Path) -> None:
     wrong = {"tasks": ["qst"], "training": {"trains": ["adapters"], "log_every": 7}}
     with pytest.raises(RecipeError) as refused:
         make_recipe(values(tiny_encoder, phases=[wrong]), name="mine.toml")

@@ -30,8 +30,8 @@ def sentences(lengths: list[int], seed: int = 0) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=length)) for length in lengths]
 
 
-def test_loading_says_anew_how_exactly_to_multiply(trained: Path) -> None:
-    torch.set_float32_matmul_precision("high")  # as a run in tf32 leaves it
+def test_loading_resets_the_precision_of_float32_products(trained: Path) -> None:
+    torch.set_float32_matmul_precision("high")  # the state after a run in tf32
     palbert.load(trained, precision="fp32")
     assert torch.get_float32_matmul_precision() == "highest"
 
@@ -43,7 +43,7 @@ def test_a_pair_task_answers_with_a_number_in_its_range(model: palbert.Predictor
     assert prediction.as_dict() == {"prediction": prediction.answer}
 
 
-def test_a_class_task_answers_with_its_likeliest_class(model: palbert.Predictor) -> None:
+def test_a_classification_task_answers_with_its_most_probable_class(model: palbert.Predictor) -> None:
     for prediction in model.predict("sst", sentences([3, 8, 20])):
         assert prediction.probabilities is not None
         assert list(prediction.probabilities) == list(model.tasks["sst"].classes)
@@ -51,7 +51,7 @@ def test_a_class_task_answers_with_its_likeliest_class(model: palbert.Predictor)
         assert prediction.answer == max(prediction.probabilities, key=prediction.probabilities.__getitem__)
 
 
-def test_texts_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Predictor) -> None:
+def test_texts_of_mixed_lengths_get_the_same_answers_as_one_by_one(model: palbert.Predictor) -> None:
     texts = sentences([1, 60, 2, 300, 0, 17, 120, 5, 44, 3])
     together = model.predict("sst", texts)
     for text, prediction in zip(texts, together, strict=True):
@@ -62,7 +62,7 @@ def test_texts_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Pr
 
 
 @pytest.mark.parametrize("task", ["sts", "quora"])
-def test_pairs_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Predictor, task: str) -> None:
+def test_pairs_of_mixed_lengths_get_the_same_answers_as_one_by_one(model: palbert.Predictor, task: str) -> None:
     pairs = list(zip(sentences([1, 90, 4, 200, 7], 1), sentences([70, 2, 4, 200, 1], 2), strict=True))
     together = model.predict(task, pairs)
     for pair, prediction in zip(pairs, together, strict=True):
@@ -73,9 +73,7 @@ def test_pairs_of_mixed_lengths_get_the_answers_they_get_alone(model: palbert.Pr
             assert prediction.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
 
 
-def test_answers_keep_their_order_when_a_call_takes_several_batches(
-    model: palbert.Predictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_keep_their_order_across_batches(model: palbert.Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = sentences([random.Random(3).randint(1, 40) + i % 7 for i in range(60)])
     whole = model.predict("sst", texts)
     monkeypatch.setattr("palbert.inference.evaluator.TOKENS_PER_BATCH", {"cpu": 64})
@@ -95,7 +93,7 @@ def test_odd_texts_are_answered(model: palbert.Predictor, text: str) -> None:
             assert all(math.isfinite(share) for share in shares.values())
 
 
-def test_a_text_of_ten_thousand_characters_is_cut_and_the_user_is_told(
+def test_a_text_of_ten_thousand_characters_is_truncated_with_a_warning(
     model: palbert.Predictor, caplog: pytest.LogCaptureFixture
 ) -> None:
     [word] = sentences([1])
@@ -113,7 +111,7 @@ def test_no_texts_give_no_answers(model: palbert.Predictor) -> None:
     assert model.predict("sts", []) == []
 
 
-def test_arrays_of_texts_are_lists_too(model: palbert.Predictor) -> None:
+def test_arrays_of_texts_are_accepted_like_lists(model: palbert.Predictor) -> None:
     texts = sentences([4, 9])
     assert model.predict("sst", np.array(texts, dtype=object)) == model.predict("sst", texts)  # type: ignore[arg-type]
 
@@ -138,12 +136,12 @@ def test_rows_of_the_wrong_shape_are_refused(model: palbert.Predictor, task: str
     assert f"Task '{task}'" in str(caught.value) and says in str(caught.value)
 
 
-def test_text_that_is_not_unicode_is_refused(model: palbert.Predictor) -> None:
+def test_text_that_is_not_valid_unicode_is_refused(model: palbert.Predictor) -> None:
     with pytest.raises(DataError, match="not valid Unicode"):
         model.predict("sst", ["fine", "half \ud83d of a character"])
 
 
-def test_an_unknown_task_is_answered_with_the_nearest_name(model: palbert.Predictor) -> None:
+def test_an_unknown_task_is_refused_with_the_nearest_name(model: palbert.Predictor) -> None:
     with pytest.raises(DataError) as caught:
         model.predict("qora", ["a"])
     assert str(caught.value) == "Unknown task 'qora'. Known: quora, sst, sts. Did you mean 'quora'?"
@@ -157,7 +155,7 @@ def test_a_checkpoint_is_chosen_by_name(trained: Path) -> None:
     assert palbert.load(trained, checkpoint="best-sts").predict("sst", texts) != best
 
 
-def test_an_unknown_checkpoint_is_refused_with_those_there_are(trained: Path) -> None:
+def test_an_unknown_checkpoint_is_refused_with_the_existing_ones(trained: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         palbert.load(trained, checkpoint="bets")
     assert (
@@ -165,7 +163,7 @@ def test_an_unknown_checkpoint_is_refused_with_those_there_are(trained: Path) ->
     )
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"nowhere: no such folder\. Give the folder of a run\."):
         palbert.load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match="holds no checkpoint"):
@@ -173,7 +171,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")
-def test_int8_gives_the_answers_of_fp32_but_for_a_little(model: palbert.Predictor, trained: Path) -> None:
+def test_int8_gives_nearly_the_answers_of_fp32(model: palbert.Predictor, trained: Path) -> None:
     texts = sentences([3, 8, 20, 40])
     pairs = list(zip(texts, sentences([5, 9, 2, 30], 1), strict=True))
     rounded = palbert.load(trained, precision="int8")
@@ -187,7 +185,7 @@ def test_int8_gives_the_answers_of_fp32_but_for_a_little(model: palbert.Predicto
 
 
 @pytest.mark.skipif(not has_int8(), reason="needs a CPU with VNNI or AMX")
-def test_int8_gives_a_text_the_same_answer_in_every_company(trained: Path) -> None:
+def test_int8_gives_a_text_the_same_answer_in_every_batch(trained: Path) -> None:
     rounded = palbert.load(trained, precision="int8")
     texts = sentences([7] * 5)
     for text, prediction in zip(texts, rounded.predict("sst", texts), strict=True):

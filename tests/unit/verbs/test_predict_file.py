@@ -1,4 +1,4 @@
-"""palbert predict --input --output: every kind of file, in order, whole or not at all."""
+"""palbert predict --input --output: every file format, in order, complete or not at all."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def expected(on_cpu: None, trained: Path) -> list[palbert.Prediction]:
 
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
-def test_every_kind_of_file_gives_the_same_answers_and_keeps_the_columns(
+def test_every_file_format_gives_the_same_answers_and_keeps_the_columns(
     source: str, target: str, trained: Path, tmp_path: Path, cli: Cli, expected: list[palbert.Prediction]
 ) -> None:
     given, out = write(tmp_path / f"in.{source}", ROWS), tmp_path / f"out.{target}"
@@ -97,7 +97,7 @@ def test_every_kind_of_file_gives_the_same_answers_and_keeps_the_columns(
 
 
 @pytest.mark.parametrize("target", KINDS)
-def test_numbers_of_pairs_are_written_to_every_kind_of_file(
+def test_numeric_answers_for_pairs_are_written_to_every_file_format(
     target: str, trained: Path, tmp_path: Path, cli: Cli
 ) -> None:
     rows = [{"sentence1": text, "sentence2": other} for text, other in zip(TEXTS, reversed(TEXTS), strict=True)]
@@ -122,7 +122,7 @@ def test_rows_keep_their_order_across_chunks(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_more_than_two_chunks_are_in_memory_at_a_time(
+def test_at_most_two_chunks_are_in_memory_at_a_time(
     kind: str, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 5)
@@ -152,7 +152,7 @@ def test_no_more_than_two_chunks_are_in_memory_at_a_time(
     assert set(chunks_alive) <= {1, 2} and set(answers_alive) <= {0, 5}
 
 
-def test_columns_of_other_names_are_given_by_option(trained: Path, tmp_path: Path, cli: Cli) -> None:
+def test_an_option_names_the_columns(trained: Path, tmp_path: Path, cli: Cli) -> None:
     given = write(tmp_path / "in.csv", [{"left": "a b", "right": "a guitar"}, {"left": "rain", "right": "the rain"}])
     both = ("--column", "left", "--column", "right")
     assert cli("predict", trained, "-t", "sts", "--input", given, "--output", tmp_path / "1.csv", *both).code == 0
@@ -190,7 +190,7 @@ def test_wrong_columns_and_tasks_are_refused(
     assert not out.exists()
 
 
-def test_an_output_that_exists_is_replaced_only_by_force(trained: Path, tmp_path: Path, cli: Cli) -> None:
+def test_an_existing_output_is_replaced_only_with_force(trained: Path, tmp_path: Path, cli: Cli) -> None:
     given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out.csv"
     out.write_text("precious")
     command = ("predict", trained, "--task", "sst", "--input", given, "--output", out)
@@ -221,7 +221,7 @@ def test_empty_texts_are_answered_with_a_warning(kind: str, trained: Path, tmp_p
     assert written[1]["prediction"] == alone.answer
 
 
-def test_a_list_is_no_text(trained: Path, tmp_path: Path, cli: Cli) -> None:
+def test_a_list_is_not_accepted_as_text(trained: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "in.jsonl").write_text('{"sentence": "fine", "tags": ["a"]}\n{"sentence": ["fine"]}\n', "utf-8")
     result = cli(
         "predict", trained, "--task", "sst", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.csv"
@@ -258,7 +258,7 @@ def test_keys_that_only_some_json_rows_have_are_kept(
 
 @pytest.mark.parametrize("source", ["jsonl", "parquet"])
 @pytest.mark.parametrize("target", ["jsonl", "parquet"])
-def test_numbers_truth_values_and_lists_stay_what_they_are(
+def test_numbers_booleans_and_lists_keep_their_types(
     source: str, target: str, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pyarrow = pytest.importorskip("pyarrow")
@@ -273,7 +273,7 @@ def test_numbers_truth_values_and_lists_stay_what_they_are(
     assert [{name: row[name] for name in rows[0]} for row in read(out)] == rows
 
 
-def test_json_values_of_several_kinds_go_to_parquet_as_text_or_are_refused(
+def test_mixed_json_values_become_text_in_parquet_or_are_refused(
     trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyarrow")
@@ -286,7 +286,7 @@ def test_json_values_of_several_kinds_go_to_parquet_as_text_or_are_refused(
     assert result.code != 0 and "one kind of values a column" in result.err and "Write .jsonl" in result.err
 
 
-def test_texts_with_line_breaks_and_tabs_are_kept_where_the_file_can_hold_them(
+def test_line_breaks_and_tabs_in_texts_are_kept_where_the_format_allows(
     trained: Path, tmp_path: Path, cli: Cli
 ) -> None:
     rows = [{"sentence": "one\ntwo"}, {"sentence": "one\ttwo"}, {"sentence": "one\r\ntwo"}]
@@ -303,7 +303,7 @@ def test_texts_with_line_breaks_and_tabs_are_kept_where_the_file_can_hold_them(
     assert not out.exists()
 
 
-def test_the_courses_own_test_files_are_answered_as_they_are(trained: Path, tmp_path: Path, cli: Cli) -> None:
+def test_the_test_files_of_the_course_are_predicted_unchanged(trained: Path, tmp_path: Path, cli: Cli) -> None:
     given, out = tmp_path / "ids-sst-test-student.csv", tmp_path / "out.csv"
     given.write_text('\tid\tsentence\n0\tx1\t"A ""quiet"" triumph, really"\n1\tx2\tDull .\n', "utf-8")
     assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
@@ -323,7 +323,7 @@ def test_a_column_that_the_answers_would_replace_is_refused(trained: Path, tmp_p
         assert not out.exists()
 
 
-def test_a_file_with_a_header_alone_gives_a_header_alone(trained: Path, tmp_path: Path, cli: Cli) -> None:
+def test_a_file_with_only_a_header_gives_only_a_header(trained: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "in.csv").write_text("key,sentence\n")
     out = tmp_path / "new" / "folder" / "out.csv"
     result = cli("predict", trained, "-t", "sts", "--column", "key", "--column", "sentence",
@@ -334,7 +334,7 @@ def test_a_file_with_a_header_alone_gives_a_header_alone(trained: Path, tmp_path
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("old", [True, False])
-def test_a_crash_in_the_middle_leaves_no_half_output(
+def test_a_crash_midway_leaves_no_partial_output(
     kind: str, old: bool, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out" / f"out.{kind}"
@@ -378,7 +378,7 @@ def test_a_crash_in_the_middle_leaves_no_half_output(
         ("in.txt", b"sentence\na\n", "in.txt: unknown kind of file.\n  Known: .csv, .tsv, .jsonl, .parquet."),
     ],
 )
-def test_a_damaged_input_is_refused_with_its_place_and_leaves_no_output(
+def test_a_damaged_input_is_refused_with_its_line_and_leaves_no_output(
     name: str, content: bytes, says: str, trained: Path, tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / name).write_bytes(content)

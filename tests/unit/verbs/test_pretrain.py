@@ -40,7 +40,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def stop_at(step: int, monkeypatch: pytest.MonkeyPatch, *, ending: type[BaseException] | None = None) -> None:
-    """Let the next trainer stop after that many steps, as by Ctrl-C, or end at once with an error."""
+    """Stop the next trainer after that many steps, as by Ctrl-C, or end it immediately with an error."""
     original = Trainer.step
 
     def stopping(self: Any, batches: Any) -> Any:
@@ -98,7 +98,7 @@ def test_the_encoder_changes_and_its_pooler_does_not(
         assert torch.equal(old, new[name]) == name.startswith("pooler."), name
 
 
-def test_pretraining_can_go_on_with_its_own_head(values: dict[str, Any], tmp_path: Path) -> None:
+def test_pretraining_can_continue_with_its_own_head(values: dict[str, Any], tmp_path: Path) -> None:
     first = palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "first")
     second = palbert.pretrain(palbert.make_recipe({**values, "encoder": str(first)}), out=tmp_path / "second")
     reports = [json.loads((folder / "report.json").read_text("utf-8")) for folder in (first, second)]
@@ -106,9 +106,7 @@ def test_pretraining_can_go_on_with_its_own_head(values: dict[str, Any], tmp_pat
     assert reports[1]["loss"] < reports[0]["loss"]
 
 
-def test_the_loss_falls_on_few_texts_that_come_again_and_again(
-    values: dict[str, Any], tiny_encoder: Path, tmp_path: Path
-) -> None:
+def test_the_loss_falls_on_a_few_repeated_texts(values: dict[str, Any], tiny_encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("text,label\n" + "the film is a quiet triumph,1\nthe plot is a mess,0\n" * 8)
     own = {"kind": "single", "target": "binary", "text": "text", "train": "few.csv", "dev": "few.csv"}
     (tmp_path / "few.txt").write_text("the film is a mess\n\nthe plot is a quiet triumph\n  the film is a mess \n")
@@ -122,7 +120,7 @@ def test_the_loss_falls_on_few_texts_that_come_again_and_again(
 
 
 @pytest.mark.parametrize("step", [3, 5, 8])
-def test_a_pretraining_stopped_and_resumed_is_the_same(
+def test_a_pretraining_stopped_and_resumed_equals_an_uninterrupted_one(
     step: int, values: dict[str, Any], tmp_path: Path, write_recipe: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(values)
@@ -139,7 +137,7 @@ def test_a_pretraining_stopped_and_resumed_is_the_same(
     assert losses(stopped) == losses(whole)
 
 
-def test_a_resumed_pretraining_has_the_scale_of_its_losses(
+def test_a_resumed_pretraining_restores_the_loss_scale(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scales: list[float] = []
@@ -150,7 +148,7 @@ def test_a_resumed_pretraining_has_the_scale_of_its_losses(
 
     def watched(self: Any, batches: Any) -> Any:
         if self.position.step == 1:
-            self.scale.scale.fill_(1024.0)  # an overflow of long ago
+            self.scale.scale.fill_(1024.0)  # an earlier overflow
         self.stopping = self.position.step == 3 and len(scales) == 3
         scales.append(float(self.scale.scale))
         return original(self, batches)
@@ -164,7 +162,7 @@ def test_a_resumed_pretraining_has_the_scale_of_its_losses(
     assert scales == [START, *[1024.0] * 9]
 
 
-def test_ctrl_c_while_the_pretraining_is_scored_for_the_last_time_stops_the_run(
+def test_ctrl_c_during_the_last_scoring_of_the_pretraining_stops_the_run(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = verb.PretrainingRun.fit
@@ -192,7 +190,7 @@ def test_the_same_seed_gives_the_same_encoder(values: dict[str, Any], tmp_path: 
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_train_pretrains_first_and_starts_from_that(values: dict[str, Any], tmp_path: Path) -> None:
+def test_train_pretrains_first_and_starts_from_the_result(values: dict[str, Any], tmp_path: Path) -> None:
     alone = palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "alone")
     run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
     assert weights(run / "pretrained") == weights(alone)
@@ -205,7 +203,7 @@ def test_train_pretrains_first_and_starts_from_that(values: dict[str, Any], tmp_
 
 @pytest.mark.parametrize("mixout", [0.0, 0.5])
 @pytest.mark.parametrize("step", [4, 14], ids=["in the pretraining", "in the tasks"])
-def test_a_run_stopped_in_either_phase_and_resumed_is_the_same(
+def test_a_run_stopped_in_either_phase_and_resumed_equals_an_uninterrupted_one(
     step: int,
     mixout: float,
     values: dict[str, Any],
@@ -241,7 +239,7 @@ def test_a_run_stopped_in_either_phase_and_resumed_is_the_same(
         assert losses(stopped / folder) == losses(whole / folder)
 
 
-def test_a_complete_pretraining_is_not_run_again_when_the_tasks_begin_anew(
+def test_a_complete_pretraining_is_reused_when_the_tasks_start_again(
     values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
 ) -> None:
     recipe = write_recipe(values)
@@ -260,7 +258,7 @@ def test_a_complete_pretraining_is_not_run_again_when_the_tasks_begin_anew(
     assert (whole / "pretrained" / "model.safetensors").stat().st_mtime_ns != written
 
 
-def test_a_pretraining_killed_before_its_first_checkpoint_begins_anew(
+def test_a_pretraining_killed_before_its_first_checkpoint_starts_again(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = palbert.make_recipe(values)
@@ -273,7 +271,7 @@ def test_a_pretraining_killed_before_its_first_checkpoint_begins_anew(
     assert weights(killed / "checkpoints" / "last") == weights(whole / "checkpoints" / "last")
 
 
-def test_what_is_wrong_with_the_tasks_is_said_before_the_pretraining(
+def test_problems_of_the_tasks_are_reported_before_the_pretraining(
     values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
 ) -> None:
     values["tasks"]["sst"] = {"max_length": 129}  # more than the tiny encoder's
@@ -328,7 +326,7 @@ def test_the_command_takes_text_files_and_shows_the_loss(
         (["--resume"], ["nothing to resume: there is no checkpoints/last."]),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_impossible_settings_are_refused_before_anything_is_written(
     arguments: list[str], says: list[str], values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -341,7 +339,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_loss_that_is_no_number_ends_with_exit_code_1_and_names_the_rate(
+def test_a_loss_of_nan_exits_with_code_1_and_names_the_rate(
     values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
 ) -> None:
     values["pretraining"]["learning_rate"] = 1e30
@@ -360,7 +358,7 @@ def test_an_encoder_without_a_mask_token_is_refused(
     assert result.code == 2 and "no mask token: found neither [MASK] nor <mask>." in result.err
 
 
-def test_a_folder_is_not_written_over_and_never_onto_its_own_encoder(
+def test_an_existing_folder_and_that_of_the_encoder_are_not_overwritten(
     values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
 ) -> None:
     recipe, out = write_recipe(values), tmp_path / "new"

@@ -1,4 +1,4 @@
-"""Provenance: what a run is made from, what is warned of, and what may not be resumed or replaced."""
+"""Provenance: what a run is made from, warnings about changes, and what may not be resumed or replaced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_provenance_holds_versions_and_hashes(tiny_encoder: Path) -> None:
         ({}, []),
     ],
 )
-def test_other_content_of_the_same_files_is_warned_of(
+def test_changed_content_of_a_data_file_raises_a_warning(
     changed: dict[str, Any], said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     former = Provenance(encoder_sha256="e", data_sha256={"a.tsv": "1"}, teachers_sha256={"t": "2"})
@@ -41,7 +41,7 @@ def test_other_content_of_the_same_files_is_warned_of(
     assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
 
 
-def test_a_recipe_that_was_never_run_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recipe_that_was_never_run_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     compare_provenance(None, Provenance(encoder_sha256="e"))
     assert not caplog.messages
 
@@ -57,9 +57,7 @@ def test_an_encoder_elsewhere_is_allowed(tmp_path: Path) -> None:
     refuse_own_encoder(RunFolder(tmp_path / "encoder" / "run"), tmp_path / "encoder")
 
 
-def test_settings_that_change_the_result_may_not_change_and_others_may(
-    tiny_recipe: dict[str, Any], tmp_path: Path
-) -> None:
+def test_only_settings_that_do_not_affect_the_result_may_change(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(dump_recipe(make_recipe(tiny_recipe)), "utf-8")
     refuse_another_recipe(path, make_recipe({**tiny_recipe, "run": {"device": "auto", "tensorboard": True}}))

@@ -28,21 +28,19 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def recipe_for(kind: type[Run], values: dict[str, Any]) -> Recipe:
-    """Make a recipe whose first trainer is the one that trains: a pretraining before the tasks would replace it."""
+    """Make a recipe with one trainer: pretraining before the tasks would add another."""
     return make_recipe(values if kind is PretrainingRun else {**values, "pretraining": None})
 
 
 @KINDS
-def test_making_a_run_loads_nothing(kind: type[Run], values: dict[str, Any], tmp_path: Path) -> None:
+def test_constructing_a_run_loads_nothing(kind: type[Run], values: dict[str, Any], tmp_path: Path) -> None:
     values["encoder"]["name"] = "nowhere"
     run = kind(recipe_for(kind, values), RunFolder(tmp_path / "run"))
     assert not hasattr(run, "model") and not hasattr(run, "trainer")
 
 
 @KINDS
-def test_preparing_builds_a_trainer_and_leaves_the_folder_alone(
-    kind: type[Run], values: dict[str, Any], tmp_path: Path
-) -> None:
+def test_preparing_builds_a_trainer_and_writes_no_file(kind: type[Run], values: dict[str, Any], tmp_path: Path) -> None:
     run = kind(recipe_for(kind, values), RunFolder(tmp_path / "run"))
     assert run.prepare() is run
     assert run.trainer.position.step == 0 and run.recipe.provenance is not None
@@ -50,7 +48,7 @@ def test_preparing_builds_a_trainer_and_leaves_the_folder_alone(
 
 
 @KINDS
-def test_a_prepared_run_that_fails_to_open_its_folder_leaves_it_alone(
+def test_a_prepared_run_that_cannot_open_its_folder_changes_no_file(
     kind: type[Run], values: dict[str, Any], tmp_path: Path, snapshot: Callable[[Path], dict[str, bytes]]
 ) -> None:
     stopped(kind(recipe_for(kind, values), RunFolder(tmp_path / "run")))
@@ -114,7 +112,7 @@ def test_a_new_run_is_scored_before_training_and_a_resumed_one_is_not_scored_aga
     assert scored == sorted(set(scored)) and scored[0] == 0
 
 
-def test_phases_follow_each_other_with_one_position(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+def test_phases_share_one_position(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     training = {"epochs": 1, "steps_per_epoch": 2}
     tiny_recipe["phases"] = [{"name": "heads", "training": {**training, "trains": ["heads"]}}, {"training": training}]
     run = TrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
@@ -132,7 +130,7 @@ def test_the_recipe_in_the_folder_is_the_resolved_one(values: dict[str, Any], tm
     assert written.pretraining == run.section and written.provenance == run.recipe.provenance
 
 
-def test_hooks_log_and_save_what_the_run_describes(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+def test_hooks_log_and_save_the_description_of_the_run(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     run = TrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
     run.folder.path.mkdir()
     metrics, checkpoints = run.make_hooks({"best": 0.5})

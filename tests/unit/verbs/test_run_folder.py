@@ -72,7 +72,7 @@ def test_the_resolved_recipe_gives_the_same_recipe_when_read_again(trained: Path
     assert dump_recipe(load_recipe(trained / "recipe.toml")) == text
 
 
-def test_the_resolved_recipe_says_what_the_given_one_left_to_defaults(trained: Path, recipe: dict[str, Any]) -> None:
+def test_the_resolved_recipe_spells_out_defaults(trained: Path, recipe: dict[str, Any]) -> None:
     given = tomllib.loads((trained.parent / "given.toml").read_text("utf-8"))
     assert "accumulation" not in given["training"] and recipe["training"]["accumulation"] == 1
     assert "weight_decay" not in given["optimizer"] and recipe["optimizer"]["weight_decay"] == 0.01
@@ -119,7 +119,7 @@ def test_metrics_hold_lines_of_three_kinds_with_their_keys(records: list[dict[st
         assert set(record) == keys[record["kind"]]
 
 
-def test_metrics_go_from_the_untrained_model_to_the_last_epoch_in_order(records: list[dict[str, Any]]) -> None:
+def test_metrics_run_in_order_from_the_untrained_model_to_the_last_epoch(records: list[dict[str, Any]]) -> None:
     assert [(record["epoch"], record["step"]) for record in evaluations(records)] == [(0, 0), (1, 32), (2, 64), (3, 96)]
     steps = [record["step"] for record in records if record["kind"] == "train"]
     assert steps == list(range(8, 97, 8))
@@ -203,13 +203,13 @@ def test_overall_follows_its_formula(report: dict[str, Any]) -> None:
     assert report["overall"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_intervals_hold_the_scores(report: dict[str, Any]) -> None:
+def test_confidence_intervals_contain_the_scores(report: dict[str, Any]) -> None:
     for task, metric in (("sst", "accuracy"), ("quora", "accuracy"), ("sts", "pearson")):
         interval = report["intervals"][task]
         assert interval["low"] < report["tasks"][task][metric] < interval["high"]
 
 
-def test_baselines_are_those_of_the_most_frequent_class_and_of_the_untrained_heads(
+def test_baselines_are_the_most_frequent_class_and_the_untrained_heads(
     trained: Path, report: dict[str, Any], records: list[dict[str, Any]], recipe: dict[str, Any]
 ) -> None:
     constant, untrained = report["baselines"].values()
@@ -242,7 +242,7 @@ def test_prediction_files_hold_every_row_with_its_texts_and_probabilities(traine
 
 
 class Loads(HTMLParser):
-    """Collects what a browser would fetch for a page."""
+    """Collect what a browser would fetch for a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ def test_report_page_shows_tasks_scores_and_recipe(trained: Path, report: dict[s
 # checkpoints
 
 
-def test_checkpoints_are_best_best_of_each_task_and_last(trained: Path) -> None:
+def test_checkpoints_are_best_last_and_the_best_of_each_task(trained: Path) -> None:
     found = {path.name for path in (trained / "checkpoints").iterdir()}
     assert found == {"best", "last", *(f"best-{task}" for task in TASKS)}
     for name in found - {"last"}:
@@ -314,7 +314,7 @@ def test_best_of_a_task_is_the_epoch_with_its_highest_score(
     assert description(trained, f"best-{task}")["step"] == best["step"]
 
 
-def test_the_epochs_of_the_shared_run_differ_so_that_best_means_something(trained: Path) -> None:
+def test_the_epochs_of_the_shared_run_have_different_scores(trained: Path) -> None:
     assert len({description(trained, f"best-{task}")["step"] for task in TASKS}) > 1
 
 
@@ -334,7 +334,7 @@ def test_a_loaded_checkpoint_predicts_what_the_evaluation_wrote(trained: Path) -
     assert [answer.answer for answer in answers] == pytest.approx([float(row["prediction"]) for row in rows], rel=1e-5)
 
 
-def test_a_checkpoint_moved_elsewhere_predicts_without_its_run_and_its_encoder(trained: Path, tmp_path: Path) -> None:
+def test_a_moved_checkpoint_predicts_without_its_run_or_encoder(trained: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(trained / "checkpoints" / "best", tmp_path / "moved")
     described = json.loads((moved / "palbert.json").read_text("utf-8"))
     assert str(trained) not in json.dumps(described)
@@ -345,7 +345,7 @@ def test_a_checkpoint_moved_elsewhere_predicts_without_its_run_and_its_encoder(t
 def test_the_same_recipe_and_seed_give_the_same_weights(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("palbert.verbs.train.evaluate", lambda folder: None)  # three reports that nobody reads
+    monkeypatch.setattr("palbert.verbs.train.evaluate", lambda folder: None)  # three reports that no test reads
     given = tomllib.loads((trained.parent / "given.toml").read_text("utf-8"))
     given["tasks"] = {"sts": given["tasks"]["sts"]}
     given["training"].update(epochs=1, steps_per_epoch=4)

@@ -1,4 +1,4 @@
-"""Teachers: runs whose answers to the training rows a later run takes for soft targets."""
+"""Teachers: runs whose answers to the training rows are the soft targets of a later run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CPU = Machine(torch.device("cpu"), "fp32")
 
 
 def values(tiny: Path, teacher: Path | None, **own: Any) -> dict[str, Any]:
-    """Return a recipe whose student shares nothing with the teacher but two of its tasks."""
+    """Return a recipe whose student shares only two tasks with the teacher."""
     teachers = {} if teacher is None else {"teachers": [str(teacher)]}
     return {
         "seed": 5,
@@ -54,11 +54,11 @@ def test_the_weight_mixes_labels_and_teachers(
     assert first[0.5]["sst"] == pytest.approx((first[0.0]["sst"] + first[1.0]["sst"]) / 2, rel=1e-5)
     assert first[1.0]["sst"] != first[0.0]["sst"] and first[1.0]["sts"] == first[0.0]["sts"]
     ends = [load_file(runs[weight] / "checkpoints" / "last" / "model.safetensors") for weight in (None, 0.0, 1.0)]
-    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())  # weight 0 is no change at all
+    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())  # weight 0 changes nothing
     assert not all(torch.equal(value, ends[2][name]) for name, value in ends[0].items())
 
 
-def test_a_student_comes_nearer_to_its_teacher(
+def test_training_brings_a_student_closer_to_its_teacher(
     tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     training = {"epochs": 1, "steps_per_epoch": 120, "batch_size": 16, "log_every": 20, "sampler": "sequential"}
@@ -72,7 +72,7 @@ def test_a_student_comes_nearer_to_its_teacher(
     taught = teach(recipe, sets, tokenizer=tokenizer, machine=CPU)["sst"].teacher_outputs
     assert taught is not None
     shares = torch.from_numpy(taught[:, 0]).softmax(1)
-    entropy = float(-(shares * shares.log()).sum(1).mean())  # no student can have less
+    entropy = float(-(shares * shares.log()).sum(1).mean())  # no student can have a lower loss
     assert entropy - 0.01 < means[-1] and means[-1] - entropy < 0.5 * (means[0] - entropy)
     hashed = load_recipe(run / "recipe.toml").provenance
     assert hashed is not None and list(hashed.teachers_sha256) == [str(trained)]
@@ -85,7 +85,7 @@ def test_a_student_comes_nearer_to_its_teacher(
         ({"classes": ["1", "2", "3", "4", "5"]}, "has another classes of 'sst'"),
     ],
 )
-def test_a_teacher_that_cannot_teach_is_refused(
+def test_an_unusable_teacher_is_refused(
     tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     given = values(tiny_encoder, trained, objectives=["distillation"])
@@ -95,7 +95,7 @@ def test_a_teacher_that_cannot_teach_is_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_two_distillations_of_one_task_are_refused(
+def test_distilling_a_task_twice_is_refused(
     tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     given = values(tiny_encoder, trained, objectives=["distillation", {"name": "distillation", "weight": 0.9}])
@@ -103,7 +103,7 @@ def test_two_distillations_of_one_task_are_refused(
         palbert.train(write_recipe(given), out=tmp_path / "run")
 
 
-def test_a_teacher_of_other_tasks_is_refused(
+def test_a_teacher_without_the_task_is_refused(
     tiny_encoder: Path, trained: Path, tmp_path: Path, write_recipe: Write
 ) -> None:
     given = values(tiny_encoder, None, objectives=["distillation"])
@@ -112,14 +112,14 @@ def test_a_teacher_of_other_tasks_is_refused(
         palbert.train(write_recipe(given), out=tmp_path / "run")
 
 
-def test_teachers_that_nobody_listens_to_are_mentioned(
+def test_teachers_without_a_distillation_term_are_reported(
     tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     palbert.train(write_recipe(values(tiny_encoder, trained)), out=tmp_path / "run")
     assert "The teachers of sst have no effect" in caplog.text
 
 
-def test_a_run_is_the_same_whether_the_teachers_were_asked_before_or_not(
+def test_cached_teacher_answers_give_the_same_run(
     tiny_encoder: Path, trained: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path / "cache"))

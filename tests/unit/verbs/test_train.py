@@ -21,7 +21,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
     return {**tiny_recipe, "tasks": {"sst": {}}, "training": training}
 
 
-def test_a_run_goes_to_the_folder_of_its_recipes_name(
+def test_a_run_is_written_to_a_folder_named_after_its_recipe(
     values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -32,14 +32,14 @@ def test_a_run_goes_to_the_folder_of_its_recipes_name(
         assert json.loads((folder / "report.json").read_text("utf-8"))["checkpoint"] == "best"
 
 
-def test_overrides_are_settings_of_the_recipe(
+def test_overrides_become_settings_of_the_recipe(
     values: dict[str, Any], write_recipe: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = palbert.train(write_recipe(values), out=tmp_path / "run", overrides=["seed=7"])
     assert palbert.load_recipe(run / "recipe.toml").seed == 7
 
 
-def test_a_run_is_replaced_only_by_force(values: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_is_replaced_only_with_force(values: dict[str, Any], tmp_path: Path) -> None:
     recipe = palbert.make_recipe(values)
     run = palbert.train(recipe, out=tmp_path / "run")
     with pytest.raises(RunFolderError, match="already holds a run"):
@@ -49,7 +49,7 @@ def test_a_run_is_replaced_only_by_force(values: dict[str, Any], tmp_path: Path)
     assert not (run / "checkpoints" / "best-other").exists()
 
 
-def test_a_recipe_that_cannot_run_leaves_a_forced_folder_alone(
+def test_force_with_an_unusable_recipe_keeps_the_old_folder(
     values: dict[str, Any], tmp_path: Path, snapshot: Callable[[Path], dict[str, bytes]]
 ) -> None:
     run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")

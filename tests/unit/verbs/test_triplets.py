@@ -24,7 +24,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def nli(tmp_path: Path) -> Path:
-    """Write eight premises with both labels, one of them with two of each, and two premises with one."""
+    """Write eight premises with both labels, one of them with two of each, and two premises with only one label."""
     lines = ["premise\thypothesis\tlabel"]
     for number in range(8):
         lines += [f"a man {number}\tthe man is {number}\tentailment", f"a man {number}\tno film\tcontradiction"]
@@ -90,7 +90,7 @@ def test_rows_and_triplets_of_a_task_share_a_step_and_count_as_one_task(
         assert set(lines[0]["cosines"]) == {"sst/sts"}
 
 
-def test_a_run_resumed_with_triplets_is_the_run_in_one_go(
+def test_a_resumed_run_with_triplets_equals_an_uninterrupted_one(
     tiny_encoder: Path, nli: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(values(tiny_encoder, nli, sampler="mixed"))
@@ -120,14 +120,14 @@ def test_the_data_check_shows_triplets_without_labels(tiny_encoder: Path, nli: P
     assert len(found["sts", "dev"].labels)
 
 
-def test_a_resolved_recipe_reads_as_it_was_written(tiny_encoder: Path, nli: Path, tmp_path: Path) -> None:
+def test_a_resolved_recipe_reads_back_unchanged(tiny_encoder: Path, nli: Path, tmp_path: Path) -> None:
     recipe = make_recipe(values(tiny_encoder, nli))
     (tmp_path / "again.toml").write_text(dump_recipe(recipe), "utf-8")
     assert load_recipe(tmp_path / "again.toml") == recipe
     assert load_recipe(tmp_path / "again.toml").sets["sts+nli"].triplets
 
 
-def test_the_catalogs_settings_of_snli_serve_triplets_too(tiny_encoder: Path, nli: Path) -> None:
+def test_the_catalog_settings_of_snli_also_work_for_triplets(tiny_encoder: Path, nli: Path) -> None:
     given = values(tiny_encoder, nli)
     given["tasks"] = {"sts": {"extra": {"snli": {"train": str(nli), "form": "triplets"}}}}
     recipe = make_recipe(given)
