@@ -18,6 +18,7 @@ from palbert.commands.submit import submit
 from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
+from palbert.registry.registry import OUTSIDE
 from palbert.terminal import complain, how_to_continue, is_first_process, log_to_terminal
 
 INTERRUPTED = 130
@@ -95,6 +96,7 @@ def _run() -> None:
     """Parse and call; an error becomes one message and an exit code."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    sys.path.append(os.getcwd())  # for "module:Class" in a recipe; last, so that no installed module is hidden
     log_to_terminal()
     try:
         app(prog_name="palbert")
@@ -111,8 +113,12 @@ def _run() -> None:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        complain(
-            f"{type(error).__name__}: {error}",
-            "This is a bug in palbert. Re-run with --debug and report it.",
-        )
+        complain(f"{type(error).__name__}: {error}", _whose_bug())
         sys.exit(1)
+
+
+def _whose_bug() -> str:
+    """Return what to do about an unexpected error, which may come from a part that is not palbert's own."""
+    if not OUTSIDE:
+        return "This is a bug in palbert. Re-run with --debug and report it."
+    return f"This is a bug in {', '.join(OUTSIDE)} or in palbert. Re-run with --debug to see where."

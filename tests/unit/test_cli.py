@@ -171,6 +171,7 @@ def test_an_unexpected_error_is_reported_as_a_bug(cli: Cli, monkeypatch: pytest.
         raise RuntimeError("no such thing")
 
     monkeypatch.setattr("palbert.recipe.load.list_recipes", fail)
+    monkeypatch.setattr("palbert.cli.OUTSIDE", [])
     result = cli("recipes")
     assert (result.code, result.out) == (1, "")
     assert result.err == (
@@ -187,3 +188,23 @@ def test_a_file_that_cannot_be_read_is_not_reported_as_a_bug(cli: Cli, monkeypat
     result = cli("recipes")
     assert (result.code, result.err) == (1, "error: [Errno 13] Permission denied: 'recipes/mine.toml'\n")
     assert "Traceback" in cli("recipes", "--debug").err
+
+
+def test_a_recipe_names_classes_in_the_current_folder_and_their_bugs_are_theirs(tmp_path: Path) -> None:
+    (tmp_path / "failing_heads.py").write_text(
+        "from palbert.extend import Head\n\n\nclass Failing(Head):\n"
+        "    def __init__(self, hidden_size, *, outputs, dropout):\n        1 / 0\n\n"
+        "    def forward(self, vector):\n        return vector\n"
+    )
+    result = subprocess.run(
+        [Path(sys.executable).parent / "palbert", "train", "demo", "--set", "tasks.sst.head=failing_heads:Failing"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert result.returncode == 1
+    assert result.stderr.endswith(
+        "error: ZeroDivisionError: division by zero\n"
+        "  This is a bug in failing_heads:Failing or in palbert. Re-run with --debug to see where.\n"
+    )

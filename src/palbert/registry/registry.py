@@ -17,6 +17,8 @@ OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 """How a recipe names a class that is in no table: "module:Class"."""
 REQUIRED = inspect.Parameter.empty
 """Stands for the default of an option that has none."""
+OUTSIDE: list[str] = []
+"""The parts loaded so far that are not palbert's own, as "module:Class"."""
 
 
 class Registry(Mapping[str, Any]):
@@ -159,6 +161,8 @@ def _written(value: Any) -> str:
 def _load(path: str, place: str = "") -> Any:
     """Import "module:Class"."""
     module, _, attribute = path.partition(":")
+    if not module.startswith("palbert.") and path not in OUTSIDE:
+        OUTSIDE.append(path)
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:  # somebody else's module may fail in any way
