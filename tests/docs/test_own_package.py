@@ -50,7 +50,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "balance": {"training": {"balance": "logarithms"}},
     "weighting": {"training": {"gradients": {"name": "equal-lengths", "power": 1.0}}},
     "gradient method": {"training": {"gradients": "signs"}},
-    "sampler": {"training": {"sampler": {"name": "blocks", "length": 2}}},
+    "sampler": {"training": {"sampler": {"name": "blocks", "block": 2}}},
     "schedule": {"optimizer": {"schedule": {"name": "inverse-square-root", "warmup": 0.5}}},
     "average": {"training": {"average": {"name": "lagging", "every": 1}}},
 }

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from torch import Tensor
 
+from palbert.errors import RecipeError
 from palbert.gradients import GradientMethod
 from palbert.gradients.weighting import Weighting
 from palbert.runtime.distributed import Ranks
@@ -74,7 +75,13 @@ class WeightedGradients(GradientMethod):
         self._cosines = {f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(counted, 2)}
         # When a run diverges, the log reports which loss it was; solvers would only fail on the matrix.
         if len(counted) > 1 and gram.isfinite().all():
-            weights[counted] = self.weighting(_unit(gram[counted][:, counted])).to(weights)
+            found = self.weighting(_unit(gram[counted][:, counted]))
+            if found.shape != (len(counted),):
+                raise RecipeError(
+                    f"{type(self.weighting).__name__} gives weights of shape {tuple(found.shape)}; "
+                    f"expected one per task, {(len(counted),)}."
+                )
+            weights[counted] = found.to(weights)
         return self.ranks.broadcast(weights)  # PCGrad's random orders differ between processes
 
     def observations(self) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from palbert.data.collate import Portion, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
+from palbert.errors import RecipeError
 from palbert.inference.forward import Forward, ReplayedForward
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values, find_metric
@@ -58,10 +59,23 @@ class Inference:
         with torch.inference_mode(), bar(title or task.name, total=rows) as line:
             for chosen in batches:
                 portion = Portion(task.name, task.name, tokens, chosen, task.max_length, task.siamese)
-                outputs[torch.from_numpy(chosen)] = self.forward(portion, self.template).cpu()
+                outputs[torch.from_numpy(chosen)] = _checked(
+                    self.forward(portion, self.template), task, len(chosen)
+                ).cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)
         return outputs
+
+
+def _checked(outputs: Tensor, task: Task, rows: int) -> Tensor:
+    """Return the outputs of a task's pooling and head if they have the right shape."""
+    if outputs.shape == (rows, task.outputs):
+        return outputs
+    raise RecipeError(
+        f"tasks.{task.name}: for {rows} rows, pooling and head give outputs of shape {tuple(outputs.shape)}; "
+        f"expected {(rows, task.outputs)}.",
+        hint="A pooling returns (sequences, hidden), a head (examples, outputs).",
+    )
 
 
 def evaluate_tasks(

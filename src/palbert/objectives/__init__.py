@@ -141,6 +141,8 @@ class Term(nn.Module, ABC):
         if not any(name in self.goals for name in batch.parts):
             return {}
         values = self.values(model, batch.only(self.goals), forward_pass)
+        if not isinstance(values, Mapping):
+            raise RecipeError(f"{type(self).__name__}.values() gives {values!r}; expected a table by training set.")
         for name, value in values.items():
             check_loss(f"{type(self).__name__}.values()", name, value, known=batch.parts)
         return {name: value * batch.parts[name].share for name, value in values.items()}

@@ -10,7 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from palbert.errors import RecipeError
+from palbert.gradients.kept import KeptGradients
 from palbert.gradients.sum import Sum
+from palbert.gradients.weighting import Weighting
 from palbert.registry import GRADIENTS
 
 aggregation = pytest.importorskip("torchjd.aggregation")
@@ -162,3 +165,14 @@ def test_tasks_that_share_nothing_are_summed_with_a_warning(
     model.zero_grad()
     Sum(WEIGHTS).backward(model.losses())
     torch.testing.assert_close(found, [parameter.grad for parameter in parameters])
+
+
+def test_a_weighting_that_gives_another_shape_is_refused() -> None:
+    class Whole(Weighting):
+        def __call__(self, gram: torch.Tensor) -> torch.Tensor:
+            return gram
+
+    with pytest.raises(RecipeError, match=r"^Whole gives weights of shape \(2, 2\); expected one per task, \(2,\)\.$"):
+        KeptGradients({"a": 1.0, "b": 1.0}, parameters=[], weighting=Whole()).weigh(
+            ["a", "b"], torch.eye(2), shared=True
+        )

@@ -12,6 +12,7 @@ import torch
 from palbert.build import Machine, build_inference, build_model
 from palbert.data.dataset import Dataset, load_dataset
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RecipeError
 from palbert.inference.evaluator import Inference, by_length, constant_baseline, evaluate_tasks, score
 from palbert.metrics import find_metric
 from palbert.model.pretrained import load_encoder
@@ -60,6 +61,16 @@ def test_outputs_keep_the_order_of_the_rows(inference: Inference, recipe: Recipe
     for row in (0, 7, 50):
         alone = inference.outputs(task, tuple(column.take(np.array([row])) for column in tokens))
         torch.testing.assert_close(together[row : row + 1], alone, atol=1e-5, rtol=1e-4)
+
+
+def test_a_head_with_outputs_of_another_shape_is_refused(
+    inference: Inference, recipe: Recipe, dev: dict[str, Dataset]
+) -> None:
+    inference.model.heads["sts"] = torch.nn.LazyLinear(3)
+    with pytest.raises(
+        RecipeError, match=r"tasks.sts: for \d+ rows, .* outputs of shape \(\d+, 3\); expected \(\d+, 1\)"
+    ):
+        inference.outputs(recipe.tasks["sts"], dev["sts"].tokens)
 
 
 def test_a_model_in_training_is_evaluated_without_dropout_and_stays_in_training(

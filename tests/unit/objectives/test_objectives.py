@@ -283,3 +283,13 @@ def test_terms_are_added_by_task_with_the_share_of_the_batch(scene: MakeScene) -
     found = Objectives(stage.supervised, terms)(stage.model, batch)
     squares = stage.model(batch)["classes"].square().mean() * 0.5
     torch.testing.assert_close(found, {**plain, "classes": plain["classes"] + 3 * squares})
+
+
+def test_a_term_that_gives_no_table_is_refused(scene: MakeScene) -> None:
+    class Nothing(Term):
+        def values(self, model: Any, batch: Any, clean: Any) -> Any:
+            return None
+
+    stage = scene()
+    with pytest.raises(RecipeError, match=r"Nothing.values\(\) gives None; expected a table by training set"):
+        Objectives(stage.supervised, [Nothing(stage.goals)])(stage.model, stage.batch())

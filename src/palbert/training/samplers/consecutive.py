@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
+from palbert.errors import RecipeError
 from palbert.training.samplers.sampler import Plan, Sampler
 
 
@@ -38,8 +39,24 @@ class Consecutive(Sampler):
     def epoch(self, epoch: int) -> Plan:
         """Return the sets of every step of an epoch."""
         sampler, own = self._at(epoch)
-        return sampler.epoch(own)
+        plan = sampler.epoch(own)
+        _check(plan, sampler, own)
+        return plan
 
     def _at(self, epoch: int) -> tuple[Sampler, int]:
         number = bisect_left(self._last, epoch)
         return self.samplers[number], epoch - self.spans[number].start + 1
+
+
+def _check(plan: Plan, sampler: Sampler, epoch: int) -> None:
+    """Raise RecipeError unless a plan has the steps of its epoch, each with training sets of the sampler."""
+    whose, known = f"{type(sampler).__name__}.epoch({epoch})", set(sampler.rows)
+    if len(plan) != sampler.length(epoch):
+        raise RecipeError(
+            f"{whose} gives {len(plan)} steps; expected {sampler.length(epoch)}, as length({epoch}) says."
+        )
+    for step in plan:
+        if not (isinstance(step, tuple) and step and known.issuperset(step)):
+            raise RecipeError(
+                f"{whose} gives the step {step!r}; expected a tuple with some of: {', '.join(sampler.rows)}."
+            )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from palbert.training.samplers import Consecutive, Mixed, RoundRobin, Sequential
+from palbert.errors import RecipeError
+from palbert.training.samplers import Consecutive, Deterministic, Mixed, Plan, RoundRobin, Sequential
 
 Make = Callable[..., Any]
 
@@ -48,3 +50,21 @@ def test_one_sampler_is_itself(parts: list[Any]) -> None:
     first, *_ = parts
     whole = Consecutive([first])
     assert [whole.epoch(epoch) for epoch in (1, 2)] == [first.epoch(epoch) for epoch in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ([("a",)], r"Own.epoch(1) gives 1 steps; expected 2, as length(1) says."),
+        ([("a",), ("c",)], r"Own.epoch(1) gives the step ('c',); expected a tuple with some of: a, b."),
+        (["a", "b"], r"Own.epoch(1) gives the step 'a'; expected a tuple with some of: a, b."),
+        ([("a",), ()], r"Own.epoch(1) gives the step (); expected a tuple with some of: a, b."),
+    ],
+)
+def test_a_plan_that_cannot_be_followed_is_refused(plan: Any, message: str, sampler: Make) -> None:
+    class Own(Deterministic):
+        def epoch(self, epoch: int) -> Plan:
+            return plan  # type: ignore[no-any-return]
+
+    with pytest.raises(RecipeError, match=f"^{re.escape(message)}$"):
+        Consecutive([sampler(Own, rows={"a": 40, "b": 50}, epochs=1, steps=2)]).epoch(1)
