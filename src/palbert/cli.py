@@ -19,7 +19,7 @@ from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
 from palbert.registry.registry import OUTSIDE
-from palbert.terminal import complain, how_to_continue, is_first_process, log_to_terminal
+from palbert.terminal import how_to_continue, is_first_process, log_to_terminal, print_error
 
 INTERRUPTED = 130
 """The exit code of a program that was ended by Ctrl-C."""
@@ -41,7 +41,7 @@ class _Verbs(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             if is_first_process():  # all processes stop, one reports it
-                complain("stopped", how_to_continue(interrupt) if isinstance(interrupt, StoppedError) else None)
+                print_error("stopped", how_to_continue(interrupt) if isinstance(interrupt, StoppedError) else None)
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -103,17 +103,17 @@ def _run() -> None:
     except PalbertError as error:
         if debug:
             traceback.print_exc()
-        complain(error.message, error.hint)
+        print_error(error.message, error.hint)
         sys.exit(error.exit_code)
     except OSError as error:  # a file that cannot be read, a lost disk or network
         if debug:
             traceback.print_exc()
-        complain(str(error), None)
+        print_error(str(error), None)
         sys.exit(1)
     except Exception as error:
         if debug:
             traceback.print_exc()
-        complain(f"{type(error).__name__}: {error}", _whose_bug())
+        print_error(f"{type(error).__name__}: {error}", _whose_bug())
         sys.exit(1)
 
 

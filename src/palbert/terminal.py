@@ -56,7 +56,7 @@ def print_memory(summary: dict[str, Any]) -> None:
     typer.echo(
         f"\nPeak memory of a step: {worst[-2]} predicted, {worst[-1]} measured{named}, "
         f"on {summary['device']}{has} ({summary['precision']})\n"
-        "Gradients and activations: as much of them as is held at the peak.\n"
+        "Gradients and activations are those held at the peak.\n"
         f"Measured: {summary['measured_by']}, in one step of full size."
     )
 
@@ -114,7 +114,7 @@ def how_to_continue(stop: StoppedError) -> str:
     return f"Continue with: {command} {stop.verb} {folder}/recipe.toml --out {folder} --resume"
 
 
-def complain(message: str, hint: str | None) -> None:
+def print_error(message: str, hint: str | None) -> None:
     """Print on stderr what went wrong and what to do about it."""
     typer.echo(f"error: {message}", err=True)
     if hint:

@@ -100,7 +100,7 @@ def test_only_the_first_process_logs_its_progress(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_and_its_hint_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.complain("no such file.", "Give another.")
-    terminal.complain("stopped", None)
+    terminal.print_error("no such file.", "Give another.")
+    terminal.print_error("stopped", None)
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "error: no such file.\n  Give another.\nerror: stopped\n")

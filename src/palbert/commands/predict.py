@@ -77,7 +77,7 @@ def predict(
         logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
         return
     given: list[Any] = text or [pair]
-    for batch in _typed(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
+    for batch in _lines_of_stdin(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
         _print_answers(predictor, task, batch, as_json=as_json)
 
 
@@ -90,7 +90,7 @@ def _print_answers(predictor: Predictor, task: str, texts: list[Any], *, as_json
             typer.echo(predictor.task(task).target.line(prediction.answer, prediction.probabilities))
 
 
-def _typed(*, pairs: bool) -> Iterator[list[Any]]:
+def _lines_of_stdin(*, pairs: bool) -> Iterator[list[Any]]:
     """Yield the lines of standard input in batches; line by line at a terminal, so that each is answered at once."""
     size = 1 if sys.stdin.isatty() else 1024
     first = 1

@@ -51,7 +51,7 @@ def submit(
 
     palbert submit runs/mine --test data --with-dev
     """
-    folder, files = _places(test or [])
+    folder, files = _folder_and_files(test or [])
     from palbert.reproduction.submit import submit as submit_run
 
     done = submit_run(
@@ -69,7 +69,7 @@ def submit(
     print_table(["task", "rows", "file"], rows)
 
 
-def _places(given: list[str]) -> tuple[str | None, dict[str, str]]:
+def _folder_and_files(given: list[str]) -> tuple[str | None, dict[str, str]]:
     """Split the values of --test into the folder and the files of single tasks."""
     folders = [item for item in given if "=" not in item or Path(item).is_dir()]
     if len(folders) > 1:

@@ -49,7 +49,7 @@ class Forward:
 
 
 class ReplayedForward(Forward):
-    """Replay small batches whose kind has come before: rows and tokens rounded up to powers of two.
+    """Replay small batches as CUDA graphs, one per size: rows and tokens are rounded up to powers of two.
 
     A small batch is computed faster than Python launches its kernels; a graph launches them all at once. Rows are
     filled up with copies of the last one, tokens with meaningless sequences; their outputs are dropped. The graphs read

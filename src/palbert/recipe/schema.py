@@ -31,7 +31,7 @@ class Recipe(Value):
     description: str = ""
     """One line, shown by `palbert recipes`."""
     seed: int = Field(default=0, ge=0)
-    """Starts every random choice; same seed, same machine: same run."""
+    """Seed of all random choices; the same seed on the same machine gives the same run."""
     data: str | None = None
     """A folder that file names are relative to, "samples" (inside the package) or "hub"."""
     overall: Literal["scaled-mean", "mean"] = "scaled-mean"
@@ -39,23 +39,23 @@ class Recipe(Value):
     encoder: EncoderSection = EncoderSection()
     """The pretrained encoder that all tasks share."""
     adapters: AdapterChoice | None = None
-    """Parts of the tasks' own inside the encoder: pal, low-rank, houlsby or lora; none unless given."""
+    """Task-specific layers inside the encoder: pal, low-rank, houlsby or lora; none unless given."""
     relation: RelationChoice | None = None
     """A layer that related tasks share between pooling and heads; none unless given."""
     tasks: dict[str, Task]
-    """The tasks by name; a name from the catalog brings its settings along."""
+    """The tasks by name; a task of the catalog has default settings."""
     pretraining: PretrainingSection | None = None
     """Masked-language-model training of the encoder before the tasks; none unless given."""
     objectives: tuple[ObjectiveChoice, ...] = ()
-    """Terms beside the supervised losses: distillation, proximal, rdrop, simcse, smart, supervised-simcse."""
+    """Terms added to the supervised losses: distillation, proximal, rdrop, simcse, smart, supervised-simcse."""
     training: TrainingSection = TrainingSection()
     """How long to train, on what, in which order."""
     optimizer: OptimizerSection = OptimizerSection()
     """AdamW and its rates."""
     phases: tuple[Phase, ...] = ()
-    """Stretches of the run, one after the other; one with the settings above unless given."""
+    """Phases of the run, in order; one phase with the settings above unless given."""
     run: RunSection = RunSection()
-    """Where and how exactly to compute."""
+    """Device, precision and TensorBoard."""
     provenance: Provenance | None = None
     """What a run was made from; written by palbert."""
 

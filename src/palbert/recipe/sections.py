@@ -98,7 +98,7 @@ class TrainingSection(Value):
     trains: tuple[Literal["encoder", "adapters", "heads"], ...] = ()
     """Which parts are trained; poolings and the relational layer belong to the heads. All of them unless given."""
     clip: float = Field(default=1.0, gt=0)
-    """The largest Euclidean norm of a gradient; longer gradients are scaled down to it, with `inf` none is."""
+    """The largest Euclidean norm of a gradient; longer gradients are scaled down to it. `inf` turns clipping off."""
     average: AverageChoice = Component(name="none")
     """Which weights are evaluated and saved: those under training (none), or their average, ema or swa."""
     log_every: int = Field(default=10, ge=1)
@@ -172,7 +172,7 @@ class Phase(Value):
 
 
 class RunSection(Value):
-    """Where to compute, and how exactly."""
+    """Device, precision, CUDA graphs and TensorBoard."""
 
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
     """auto, cpu, cuda, cuda:N or mps."""

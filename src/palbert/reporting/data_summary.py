@@ -35,7 +35,7 @@ class SplitSummary:
     truncated: int
     """Sequences longer than `max_length`."""
     duplicates: int
-    """Rows whose texts occurred before in the split."""
+    """Rows whose texts repeat an earlier row of the split."""
     empty: int
     """Rows without a text or a label."""
     leaked: int
@@ -59,10 +59,10 @@ class SplitSummary:
 
     @property
     def problems(self) -> list[str]:
-        """Say what is wrong with the split, one phrase each."""
+        """What is wrong with the split, one phrase each."""
         found = (
             (self.empty, "without a text or a label"),
-            (self.duplicates, "that came before in the split"),
+            (self.duplicates, "that repeat an earlier row"),
             (self.leaked, "also in the train split"),
         )
         return [f"{plural(number, 'row')} {phrase}" for number, phrase in found if number]

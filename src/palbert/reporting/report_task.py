@@ -33,7 +33,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class TaskSection:
-    """Everything the report shows of one task."""
+    """Everything that the report shows about one task."""
 
     result: TaskResult
     anchor: str
@@ -68,7 +68,7 @@ def task_section(
     baselines: Mapping[str, Mapping[str, float]],
     train_labels: Values | None,
 ) -> TaskSection:
-    """Gather what the report shows of one task."""
+    """Return what the report shows about one task."""
     panels = panels_of(result.target)
     scores = [_score(name, value, resampled.get(name)) for name, value in result.scores.items()]
     main = next(score for score in scores if score.metric == result.metric)

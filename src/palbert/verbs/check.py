@@ -75,8 +75,8 @@ def _summarise(
     examples = [
         *([f"{plural(dataset.unpaired, 'premise')} left out: {UNPAIRED}."] if dataset.unpaired else []),
         *(f"Also in train: {_shown(dataset, index)}" for index in leaked[:EXAMPLES]),
-        *(f"Twice: {_shown(dataset, index)}" for index in repeated[:EXAMPLES]),
-        *(f"Twice with different labels: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
+        *(f"Duplicate: {_shown(dataset, index)}" for index in repeated[:EXAMPLES]),
+        *(f"Duplicate with another label: {_shown(dataset, index)}" for index in conflicting[:EXAMPLES]),
     ]
     return SplitSummary(
         name=spec.name,

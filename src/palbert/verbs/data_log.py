@@ -1,4 +1,4 @@
-"""What the log says of a run's data: rows, what was left out, class shares, and rows shared with dev or test."""
+"""The log of a run's data: rows, rows left out, class shares, and rows shared with dev or test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _details(spec: SetSpec, dataset: Dataset, tokenizer: TextTokenizer) -> Itera
     if dataset.unpaired:
         yield f"{dataset.unpaired:,} premises without entailment or contradiction left out"
     if dataset.overlapping:
-        yield f"{dataset.overlapping:,} left out that {' or '.join(spec.task.drop_overlap)} has"
+        yield f"{dataset.overlapping:,} left out because they are in {' or '.join(spec.task.drop_overlap)}"
 
 
 def _log_shares(name: str, task: Task, dataset: Dataset) -> None:
@@ -59,5 +59,5 @@ def _log_overlap(name: str, task: Task, dataset: Dataset) -> None:
     for kind, rows in count_overlap(task, dataset, local=True).items():
         meant = all(source in task.train for source in getattr(task, kind.removesuffix("-texts")))
         if rows and not meant and not kind.endswith("-texts"):
-            shared = f"{rows:,} of its rows {'is' if rows == 1 else 'are'} in {kind} too"
+            shared = f"{rows:,} of its rows {'is' if rows == 1 else 'are'} also in {kind}"
             log.info('%s train: %s; tasks.%s.drop_overlap = ["%s"] leaves them out', name, shared, task.name, kind)

@@ -223,13 +223,13 @@ def _notes(
         notes.append("Trained and scored on palbert's small sample data: a demonstration, not a benchmark.")
     for name, task in recipe.tasks.items():
         if {source.path for source in task.train} & {source.path for source in getattr(task, split)}:
-            notes.append(f"{name}: its {split} rows are among its training rows; their score says nothing of others.")
+            notes.append(f"{name}: trained on its {split} rows, so the score says nothing about other rows.")
     for name, dataset in [*((each.name, each.rows) for each in train.values()), *datasets.items()]:
         if dataset.dropped:
             notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
         if dataset.overlapping:
             kinds = " or ".join(recipe.sets[name].task.drop_overlap)
-            notes.append(f"{name} train: {dataset.overlapping} rows were left out that {kinds} has too.")
+            notes.append(f"{name} train: {dataset.overlapping} rows were left out because they are also in {kinds}.")
         if dataset.unpaired:
             notes.append(
                 f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."

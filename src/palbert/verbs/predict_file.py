@@ -49,7 +49,7 @@ def predict_file(
     if len(names) != len(spec.text):
         raise DataError(f"Task '{task}' takes {len(spec.text)} text columns, found {len(names)}.")
     if output.exists() and not force:
-        raise RunFolderError(f"{output}: exists already.", hint="Add --force to replace it.")
+        raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
     flat = output.suffix.lower() in (".csv", ".tsv")
     added = list(_answer_columns([], spec.target, flat=flat))
     kept = _columns_of(source, spec.quoting, wanted=names, added=added)
@@ -92,7 +92,8 @@ def _columns_of(source: Path, quoting: Quoting, *, wanted: list[str], added: lis
     for name in added:
         if name in there:
             raise DataError(
-                f"{source}: has a column '{name}', which is where the answers go.", hint="Rename it in the input."
+                f"{source}: its column '{name}' would clash with the answers.",
+                hint="Rename it in the input.",
             )
     return there
 
@@ -166,18 +167,18 @@ def _open_parquet(path: Path) -> Iterator[Write]:
         raise MissingExtraError("Parquet files need", package="pyarrow", extra="parquet") from None
     writers: list[Any] = []
 
-    def kind_of(values: list[Any]) -> Any:
+    def type_of(values: list[Any]) -> Any:
         try:
             found = pyarrow.array(values).type
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # of several kinds, as JSON allows it
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # of several types, as JSON allows
             return pyarrow.string()
         if pyarrow.types.is_list(found) and pyarrow.types.is_null(found.value_type):
             return pyarrow.list_(pyarrow.string())  # empty lists have no kind, and later ones may hold classes
-        return pyarrow.string() if pyarrow.types.is_null(found) else found  # missing values have no kind
+        return pyarrow.string() if pyarrow.types.is_null(found) else found  # only missing values
 
     def write(columns: dict[str, list[Any]]) -> None:
         if not writers:
-            fields = [(name, kind_of(values)) for name, values in columns.items()]
+            fields = [(name, type_of(values)) for name, values in columns.items()]
             writers.append(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields)))
         schema = writers[0].schema
         texts = {field.name for field in schema if field.type == pyarrow.string()}
@@ -188,7 +189,7 @@ def _open_parquet(path: Path) -> Iterator[Write]:
             writers[0].write_table(pyarrow.table(given, schema=schema))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
             raise DataError(
-                f"A .parquet file holds one kind of values a column: {error}.", hint="Write .jsonl or .csv."
+                f"A .parquet file has one type of value per column: {error}.", hint="Write .jsonl or .csv."
             ) from error
 
     try:

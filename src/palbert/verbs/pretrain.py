@@ -141,7 +141,7 @@ class PretrainingRun(Run):
         return finished
 
     def open_folder(self) -> TrainerState | None:
-        """Open the folder; remove the encoder that a former pretraining wrote."""
+        """Open the folder; remove the encoder that an earlier pretraining wrote."""
         state = super().open_folder()
         if state is None:
             remove_folder_files(self.folder.path)
@@ -152,7 +152,7 @@ class PretrainingRun(Run):
         return "pretraining"
 
     def describe(self) -> dict[str, Any]:
-        """Return what a checkpoint says of its model: the encoder; it has no tasks."""
+        """Return the description of the model in a checkpoint: the encoder, without tasks."""
         return {"palbert": __version__, "encoder": asdict(self.model.encoder.config), "tasks": {}}
 
     def _finish(self) -> None:

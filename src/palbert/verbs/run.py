@@ -80,7 +80,7 @@ class Run(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return what a checkpoint says of its model; it is enough to rebuild the model."""
+        """Return the description of the model in a checkpoint, which is enough to rebuild it."""
 
     @property
     def main_metrics(self) -> dict[str, str]:
@@ -128,7 +128,7 @@ class Run(ABC):
         return [metrics, checkpoints]
 
     def set_provenance(self, files: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> None:
-        """Put into the recipe what the run is made from; warn where a former run of the recipe was made from other."""
+        """Record in the recipe what the run is made from; warn if an earlier run of it was made from something else."""
         provenance = provenance_of(self.encoder_folder, files, teachers)
         compare_provenance(self.recipe.provenance, provenance)
         self.recipe = self.recipe.model_copy(update={"provenance": provenance})

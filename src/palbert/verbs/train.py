@@ -161,7 +161,7 @@ class TrainingRun(Run):
         return {name: task.metric for name, task in self.recipe.tasks.items()}
 
     def describe(self) -> dict[str, Any]:
-        """Return what a checkpoint says of its model: encoder, adapters, relational layer and tasks."""
+        """Return the description of the model in a checkpoint: encoder, adapters, relational layer and tasks."""
         recipe, files = self.recipe, {"train", "dev", "test", "extra", "teachers", "drop_overlap"}
         return {
             "palbert": __version__,

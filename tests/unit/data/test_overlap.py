@@ -151,14 +151,14 @@ def test_a_run_says_what_overlaps_and_what_it_left_out(
 ) -> None:
     caplog.set_level(logging.INFO, "palbert")
     palbert.train(write_recipe(values), out=tmp_path / "left-in")
-    assert 'quora train: 1 of its rows is in dev too; tasks.quora.drop_overlap = ["dev"] leaves them out' in caplog.text
+    assert 'quora train: 1 of its rows is also in dev; tasks.quora.drop_overlap = ["dev"]' in caplog.text
     caplog.clear()
     values["tasks"]["quora"]["drop_overlap"] = ["dev", "test"]
     run = palbert.train(write_recipe(values), out=tmp_path / "left-out")
-    assert "quora train: 3 rows, 2 left out that dev or test has" in caplog.text
-    assert " too; " not in caplog.text
+    assert "quora train: 3 rows, 2 left out because they are in dev or test" in caplog.text
+    assert "also in dev;" not in caplog.text
     report = json.loads((run / "report.json").read_text("utf-8"))
-    assert "quora train: 2 rows were left out that dev or test has too." in report["notes"]
+    assert "quora train: 2 rows were left out because they are also in dev or test." in report["notes"]
     assert report["rows"]["quora"]["train"] == 3
     assert load_recipe(run / "recipe.toml").tasks["quora"].drop_overlap == ("dev", "test")
     assert palbert.load(run).predict("quora", [("One.", "Two.")])  # a checkpoint knows no files to compare with

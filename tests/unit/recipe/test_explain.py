@@ -89,9 +89,7 @@ def test_all_invalid_settings_are_reported_together(refusal: Refusal) -> None:
 def test_a_missing_setting_is_refused_with_what_it_means(refusal: Refusal) -> None:
     found = refusal({"tasks": {"own": {"target": "number", "text": "a"}}})
     assert found == ["my.toml: tasks.own.kind: missing. One sentence, or two."]
-    assert refusal({}) == [
-        "my.toml: tasks: missing. The tasks by name; a name from the catalog brings its settings along."
-    ]
+    assert refusal({}) == ["my.toml: tasks: missing. The tasks by name; a task of the catalog has default settings."]
     assert refusal({"tasks": []})[0].startswith("my.toml: tasks: ")
 
 

@@ -49,7 +49,7 @@ def test_findings_are_counted_and_shown() -> None:
     found = summary(split="dev", leaked=2, duplicates=1, empty=4, examples=["Also in train: A gorgeous film."])
     page = render_data_report("Data", [summary(), found])
     assert "1 of 2 splits has rows worth a look" in page
-    sentence = "4 rows without a text or a label; 1 row that came before in the split; 2 rows also in the train split."
+    sentence = "4 rows without a text or a label; 1 row that repeat an earlier row; 2 rows also in the train split."
     assert sentence in page
     assert "Also in train: A gorgeous film." in page
 

@@ -333,12 +333,12 @@ def test_a_summary_admits_what_is_not_clearly_better() -> None:
     assert "The best baseline" in task_summary(one, main, {"majority / mean": 0.3})
 
 
-def test_a_summary_of_numbers_says_which_way_they_lean() -> None:
+def test_a_summary_of_numbers_says_whether_they_are_too_high() -> None:
     one = result("sts", "number", right=1.0)
     high = replace(one, predicted=np.asarray(one.gold + 0.5, dtype=np.float64))
     main = Score("pearson", 0.95, 0.93, 0.97)
-    assert "lean 0.50 too high" in task_summary(high, main, {})
-    assert "without leaning" in task_summary(one, main, {})
+    assert "0.50 too high" in task_summary(high, main, {})
+    assert "neither too high nor too low" in task_summary(one, main, {})
 
 
 def test_numbers_are_written_to_be_read() -> None:

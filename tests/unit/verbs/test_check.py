@@ -101,8 +101,8 @@ def test_each_sequence_of_a_siamese_pair_is_truncated_separately(recipe: Path) -
 
 def test_findings_come_with_examples(recipe: Path) -> None:
     train, dev, *_ = check_data(recipe)
-    assert any(line.startswith("Twice with different labels: tone train") for line in train.examples)
-    assert sum(line.startswith("Twice: tone train") for line in train.examples) == 2
+    assert any(line.startswith("Duplicate with another label: tone train") for line in train.examples)
+    assert sum(line.startswith("Duplicate: tone train") for line in train.examples) == 2
     assert [line for line in dev.examples if line.startswith("Also in train")] == [
         "Also in train: tone dev 0: THE SOUP was great",
         "Also in train: tone dev 1: you fool",
@@ -123,7 +123,7 @@ def test_the_command_prints_a_table_and_writes_a_page(recipe: Path, tmp_path: Pa
     ]
     assert f"Plots: {page}" in result.out
     text = page.read_text("utf-8")
-    assert "<svg" in text and "Twice with different labels" in text and "THE SOUP was great" in text
+    assert "<svg" in text and "Duplicate with another label" in text and "THE SOUP was great" in text
     assert "Shared with dev and test: <code>dev</code> 4 rows, <code>test</code> 1 row." in text
     assert 'src="' not in text
 

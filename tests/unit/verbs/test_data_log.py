@@ -42,13 +42,15 @@ def test_rows_truncations_and_empty_texts_are_counted(
 def test_an_overlap_is_reported_with_the_setting_that_removes_it(
     values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert 'own train: 1 of its rows is in dev too; tasks.own.drop_overlap = ["dev"] leaves them out' in logged(
+    assert 'own train: 1 of its rows is also in dev; tasks.own.drop_overlap = ["dev"] leaves them out' in logged(
         values, tmp_path, caplog
     )
     caplog.clear()
     values["tasks"]["own"]["drop_overlap"] = ["dev"]
     found = logged(values, tmp_path, caplog)
-    assert any("1 left out that dev has" in line for line in found) and not any("in dev too" in line for line in found)
+    assert any("1 left out because they are in dev" in line for line in found) and not any(
+        "also in dev" in line for line in found
+    )
 
 
 def test_class_shares_are_compared_with_the_prior(

@@ -196,7 +196,7 @@ def test_an_existing_output_is_replaced_only_with_force(trained: Path, tmp_path:
     command = ("predict", trained, "--task", "sst", "--input", given, "--output", out)
     result = cli(*command)
     assert result.code == 2
-    assert result.err == f"error: {out}: exists already.\n  Add --force to replace it.\n"
+    assert result.err == f"error: {out}: already exists.\n  Add --force to replace it.\n"
     assert out.read_text() == "precious"
     assert cli(*command, "--force").code == 0
     assert len(read(out)) == len(ROWS)
@@ -283,7 +283,7 @@ def test_mixed_json_values_become_text_in_parquet_or_are_refused(
     assert [row["n"] for row in read(out)] == ["1", "two"]
     monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 1)
     result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out, "--force")
-    assert result.code != 0 and "one kind of values a column" in result.err and "Write .jsonl" in result.err
+    assert result.code != 0 and "one type of value per column" in result.err and "Write .jsonl" in result.err
 
 
 def test_line_breaks_and_tabs_in_texts_are_kept_where_the_format_allows(
@@ -319,7 +319,7 @@ def test_a_column_that_the_answers_would_replace_is_refused(trained: Path, tmp_p
         given, out = write(tmp_path / "in.csv", [{"sentence": "a", name: "mine"}]), tmp_path / "out.csv"
         result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out)
         assert result.code == 2
-        assert f"{given}: has a column '{name}'" in result.err and "Rename it" in result.err
+        assert f"{given}: its column '{name}' would clash" in result.err and "Rename it" in result.err
         assert not out.exists()
 
 

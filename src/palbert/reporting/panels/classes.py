@@ -86,12 +86,12 @@ class BinaryPanels(ClassPanels):
     """Panels of yes or no."""
 
     def detail(self, result: TaskResult) -> str:
-        """Say how much of the positive class is found, and how much of what is called positive is right."""
+        """Give recall and precision of the positive class in words."""
         name = self.target.classes[1]
         positives, guesses = int(np.sum(result.gold == 1)), int(np.sum(result.predicted == 1))
         hits = int(np.sum((result.gold == 1) & (result.predicted == 1)))
         if not positives or not guesses:
-            missing = "No row is" if not positives else "No row was called"
+            missing = "No row is" if not positives else "No row is predicted to be"
             return f"{missing} “{name}”."
         found, right = percent(hits / positives, 0), percent(hits / guesses, 0)
-        return f"It finds {found} of the “{name}” rows, and {right} of what it calls “{name}” is."
+        return f"It finds {found} of the “{name}” rows, and {right} of its “{name}” predictions are right."

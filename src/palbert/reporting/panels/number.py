@@ -43,18 +43,18 @@ class NumberPanels(Panels):
         return plot(caption, plots.label_distribution, labels, name=name)
 
     def opening(self, result: TaskResult, main: Score) -> str:
-        """Say how closely predictions follow the gold numbers, and whether they lean."""
+        """Say how closely predictions follow the gold numbers, and whether they are too high or too low."""
         errors = np.asarray(result.predicted - result.gold, dtype=np.float64)
         between = main.interval_text()
         value = f"{main.metric} {number(main.value)}" + (f", likely {between}" if between else "")
         low, high = float(result.gold.min()), float(result.gold.max())
-        offset = f"They are {np.abs(errors).mean():.2f} off on average, where gold runs from {low:g} to {high:g}"
-        lean = float(errors.mean())
-        # A lean below a hundredth of the scale would read as a finding and is none.
-        if abs(lean) < 0.01 * max(high - low, 1e-12):
-            return f"{_closeness(main)} ({value}). {offset}, without leaning high or low."
-        side = "high" if lean > 0 else "low"
-        return f"{_closeness(main)} ({value}). {offset}, and lean {abs(lean):.2f} too {side}."
+        offset = f"The mean absolute error is {np.abs(errors).mean():.2f}, on a scale from {low:g} to {high:g}"
+        bias = float(errors.mean())
+        # A bias below a hundredth of the scale is not worth mentioning.
+        if abs(bias) < 0.01 * max(high - low, 1e-12):
+            return f"{_closeness(main)} ({value}). {offset}; predictions are neither too high nor too low on average."
+        side = "high" if bias > 0 else "low"
+        return f"{_closeness(main)} ({value}). {offset}; predictions are {abs(bias):.2f} too {side} on average."
 
     def severity(self, result: TaskResult) -> NDArray[np.float64]:
         """Return predicted minus gold."""

@@ -54,6 +54,6 @@ def test_a_condensed_result_is_the_confusion_matrix(make_result: MakeResult) -> 
 
 def test_the_positive_class_is_described(make_result: MakeResult) -> None:
     detail = BINARY.detail(make_result(BINARY.target, gold=[1, 1, 0, 0], predicted=[1, 0, 1, 0]))
-    assert detail == "It finds 50\u202f% of the “yes” rows, and 50\u202f% of what it calls “yes” is."
+    assert detail == "It finds 50\u202f% of the “yes” rows, and 50\u202f% of its “yes” predictions are right."
     assert "No row is “yes”" in BINARY.detail(make_result(BINARY.target, gold=[0, 0], predicted=[1, 0]))
-    assert "No row was called “yes”" in BINARY.detail(make_result(BINARY.target, gold=[0, 1], predicted=[0, 0]))
+    assert "No row is predicted to be “yes”" in BINARY.detail(make_result(BINARY.target, gold=[0, 1], predicted=[0, 0]))

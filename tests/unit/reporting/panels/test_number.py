@@ -43,7 +43,7 @@ def test_the_largest_error_is_the_worst_with_its_sign(make_result: MakeResult) -
 
 
 @pytest.mark.parametrize(
-    ("shift", "words"), [(0.0, "without leaning"), (0.5, "lean 0.50 too high"), (-0.5, "lean 0.50 too low")]
+    ("shift", "words"), [(0.0, "neither too high nor too low"), (0.5, "0.50 too high"), (-0.5, "0.50 too low")]
 )
 def test_a_lean_is_reported(shift: float, words: str, make_result: MakeResult) -> None:
     gold = np.linspace(0, 5, 20)
