@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from palbert.errors import EncoderError, did_you_mean
+from palbert.errors import EncoderError, PalbertError, did_you_mean
 from palbert.model.activations import ACTIVATIONS
+from palbert.options import check_count, check_number, check_switch
+
+LEAST = {
+    "vocabulary_size": 1, "hidden_size": 1, "embedding_size": 1, "layers": 1, "heads": 1, "intermediate_size": 1,
+    "max_length": 1, "position_offset": 0, "type_vocabulary_size": 0, "relative_buckets": 0,
+}  # fmt: skip
+"""The least value of each field that is a whole number."""
+SWITCHES = ("pooler", "first_attention_norm", "attention_bias", "feed_forward_bias", "norm_bias")
 
 
 @dataclass(frozen=True)
@@ -68,14 +76,12 @@ class EncoderConfig:
     """Whether norms have a bias."""
 
     def __post_init__(self) -> None:
-        if self.activation not in ACTIVATIONS:
-            known = did_you_mean(self.activation, ACTIVATIONS)
-            raise EncoderError(f"Unknown activation '{self.activation}'.", hint=known)
+        try:
+            self._check_values()
+        except PalbertError as error:
+            raise EncoderError(error.message, hint=error.hint) from None
         if self.hidden_size % self.heads:
             raise EncoderError(f"{self.heads} heads cannot share a hidden size of {self.hidden_size} evenly.")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise EncoderError(f"Expected {name} from 0 to below 1, found {getattr(self, name)}.")
         for name, wanted in (("rotary_bases", self.positions == "rotary"), ("windows", bool(self.windows))):
             values = tuple(getattr(self, name))
             object.__setattr__(self, name, values)  # JSON has lists only
@@ -84,6 +90,24 @@ class EncoderConfig:
                 raise EncoderError(f"Expected {name} to have one value per layer, or none; {found}.")
         if self.rotary_bases and self.head_width % 2:
             raise EncoderError(f"Rotary positions need heads of an even width, found {self.head_width}.")
+
+    def _check_values(self) -> None:
+        """Refuse values of another type, and numbers out of their range: anybody can write a config.json."""
+        for name, least in LEAST.items():
+            check_count(name, getattr(self, name), least=least)
+        for name in SWITCHES:
+            check_switch(name, getattr(self, name))
+        for name in ("dropout", "attention_dropout"):
+            check_number(name, getattr(self, name), least=0, below=1)
+        for name in ("norm_epsilon", "initializer_range"):
+            check_number(name, getattr(self, name), least=0)
+        for window in self.windows:
+            check_count("windows", window)
+        for base in self.rotary_bases:
+            check_number("rotary_bases", base, above=0)
+        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
+            known = did_you_mean(str(self.activation), ACTIVATIONS)
+            raise EncoderError(f"Unknown activation '{self.activation}'.", hint=known)
 
     @property
     def head_width(self) -> int:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
-from palbert.errors import EncoderError
+from palbert.errors import EncoderError, did_you_mean
 from palbert.model.activations import ACTIVATIONS
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
@@ -43,7 +43,10 @@ class MaskedHead(nn.Module):
         output_bias: bool = True,
     ) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation or config.activation]
+        name = activation or config.activation
+        if not isinstance(name, str) or name not in ACTIVATIONS:
+            raise EncoderError(f"Unknown activation '{name}' of a head.", hint=did_you_mean(str(name), ACTIVATIONS))
+        self.activation = ACTIVATIONS[name]
         self.dense = nn.Linear(config.hidden_size, config.embedding_size, bias=dense_bias)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_epsilon, bias=config.norm_bias)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if output_bias else None

@@ -68,5 +68,5 @@ def test_heads_must_share_the_hidden_size() -> None:
 @pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
 @pytest.mark.parametrize("value", [-0.1, 1.0])
 def test_dropout_outside_of_its_range_is_refused(name: str, value: float) -> None:
-    with pytest.raises(EncoderError, match=f"Expected {name} from 0 to below 1, found {value}"):
+    with pytest.raises(EncoderError, match=f"{name}: expected a number from 0 and below 1, found {value}"):
         replace(CONFIG, **{name: value})  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from palbert.errors import EncoderError
-from palbert.model.masked import load_masked, save_masked
+from palbert.model.masked import MaskedHead, load_masked, save_masked
 from palbert.model.pretrained import load_encoder
 
 
@@ -87,6 +87,11 @@ def test_a_decoder_of_its_own_is_refused(tiny_encoder: Path, tmp_path: Path) -> 
     change(folder, tie_word_embeddings=False)
     with pytest.raises(EncoderError, match=r"tied to the word embeddings, found tie_word_embeddings = false"):
         load_masked(folder)
+
+
+def test_an_unknown_activation_of_the_head_is_refused(tiny_encoder: Path) -> None:
+    with pytest.raises(EncoderError, match="activation 'mish' of a head"):
+        MaskedHead(load_encoder(tiny_encoder).config, activation="mish")
 
 
 def test_the_decoder_is_the_table_of_words_itself(tiny_encoder: Path) -> None:

@@ -28,8 +28,8 @@ class Family:
     """Configuration fields whose key config.json may leave out, where the default differs from EncoderConfig's."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Configuration fields that config.json has no key for: block, positions, feed-forward, norm and the like."""
-    read_more: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = lambda values, where: {}
-    """Reads the configuration fields that take more than one key, given config.json and its name for errors."""
+    read_more: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
+    """Reads the configuration fields that take more than one key of config.json."""
     positions_after_padding: bool = False
     """Whether positions are counted from the id of the padding token + 1."""
     masked_head: Mapping[str, str] = field(default_factory=dict)

@@ -7,42 +7,58 @@ from typing import Any
 
 from palbert.errors import EncoderError
 from palbert.model.families.family import Family
+from palbert.options import check_count, check_number
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 BASES = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
 """By the kind of a layer: the key of its rotary base in older files, and what the base is if no file says so."""
 
 
-def read_layers(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+def read_layers(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read what differs from layer to layer: the base of the rotary angles, and the window of attention.
 
     Older files have `global_attn_every_n_layers`, `global_rope_theta` and `local_rope_theta`; newer ones have
     `layer_types` and `rope_parameters`.
     """
-    every, layers = _get(values, "global_attn_every_n_layers", 3), values["num_hidden_layers"]
-    kinds = _get(values, "layer_types", [SLIDING if number % every else FULL for number in range(layers)])
-    unknown = sorted(set(kinds) - set(BASES))
-    if unknown or len(kinds) != layers:
-        found = f"found {', '.join(unknown)}" if unknown else f"found {len(kinds)} for {layers} layers"
-        raise EncoderError(f"{where}: expected layer_types of {FULL} and {SLIDING}, one per layer; {found}.")
-    bases = {kind: _rotary_base(values, kind, where) for kind in BASES}
-    side = _get(values, "local_attention", 128) // 2
+    kinds = _kinds(values)
+    bases = {kind: _rotary_base(values, kind) for kind in BASES}
+    side = 0
+    if SLIDING in kinds:  # a window of 1 would be 0 on each side, which stands for no window
+        side = check_count("local_attention", _get(values, "local_attention", 128), least=2) // 2
     return {
         "rotary_bases": tuple(bases[kind] for kind in kinds),
         "windows": tuple(side if kind == SLIDING else 0 for kind in kinds),
     }
 
 
-def _rotary_base(values: Mapping[str, Any], kind: str, where: str) -> float:
+def _kinds(values: Mapping[str, Any]) -> list[str]:
+    """Return the kind of each layer."""
+    layers = check_count("num_hidden_layers", values["num_hidden_layers"], least=1)
+    every = check_count("global_attn_every_n_layers", _get(values, "global_attn_every_n_layers", 3), least=1)
+    given = values.get("layer_types")
+    if given is None:
+        return [SLIDING if number % every else FULL for number in range(layers)]
+    kinds = given if isinstance(given, list) else [given]
+    unknown = sorted({str(kind) for kind in kinds} - set(BASES))
+    if unknown or len(kinds) != layers:
+        found = f"found {', '.join(unknown)}" if unknown else f"found {len(kinds)} for {layers} layers"
+        raise EncoderError(f"expected layer_types of {FULL} and {SLIDING}, one per layer; {found}.")
+    return kinds
+
+
+def _rotary_base(values: Mapping[str, Any], kind: str) -> float:
     """Return the base of the rotary angles in layers of a kind."""
-    parameters = _get(_get(values, "rope_parameters", {}), kind, {})
+    by_kind = _get(values, "rope_parameters", {})
+    parameters = _get(by_kind, kind, {}) if isinstance(by_kind, Mapping) and by_kind.keys() <= BASES.keys() else None
+    if not isinstance(parameters, Mapping):
+        raise EncoderError(f"expected rope_parameters as a table for each of {FULL} and {SLIDING}, found {by_kind!r}.")
     scaling = _get(parameters, "rope_type", "default")
     if scaling != "default" or values.get("rope_scaling") is not None:
-        raise EncoderError(f"{where}: expected rotary positions of rope_type 'default', found another scaling.")
+        raise EncoderError("expected rotary positions of rope_type 'default', found another scaling.")
     key, usual = BASES[kind]
     if key in values and values[key] is None:  # sliding layers then have the base of the others
         key, usual = BASES[FULL]
-    return float(_get(parameters, "rope_theta", _get(values, key, usual)))
+    return float(check_number("rope_theta", _get(parameters, "rope_theta", _get(values, key, usual)), above=0))
 
 
 def _get(values: Mapping[str, Any], key: str, default: Any) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palbert.errors import EncoderError, did_you_mean
+from palbert.errors import EncoderError, PalbertError, did_you_mean
 from palbert.model.config import EncoderConfig
 from palbert.model.families.family import Family
+from palbert.options import check_count
 from palbert.registry import FAMILIES
 
 REQUIRED = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
@@ -27,20 +28,28 @@ def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> Encod
     """
     family = family_of(values, where=where)
     _refuse_unsupported(values, where=where)
-    offset = int(_get(values, "pad_token_id", 1)) + 1 if family.positions_after_padding else 0
+    for key in (*(family.settings[ours] for ours in REQUIRED), "max_position_embeddings"):
+        _require(values, key, where=where)
+    try:
+        return _read_fields(family, values, pooler=pooler)
+    except PalbertError as error:
+        raise EncoderError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def _read_fields(family: Family, values: Mapping[str, Any], *, pooler: bool) -> EncoderConfig:
+    """Read the fields of a configuration; errors name no file."""
+    offset = check_count("pad_token_id", _get(values, "pad_token_id", 1)) + 1 if family.positions_after_padding else 0
     fields: dict[str, Any] = dict(family.fixed)
     for ours, theirs in family.settings.items():
-        if ours in REQUIRED:
-            fields[ours] = _require(values, theirs, where=where)
-        elif values.get(theirs) is not None:
+        if values.get(theirs) is not None:
             fields[ours] = values[theirs]
         elif ours in family.defaults:
             fields[ours] = family.defaults[ours]
-    fields |= family.read_more(values, where)
+    fields |= family.read_more(values)
     fields.setdefault("embedding_size", fields["hidden_size"])
     return EncoderConfig(
         family=values["model_type"],
-        max_length=_require(values, "max_position_embeddings", where=where) - offset,
+        max_length=check_count("max_position_embeddings", values["max_position_embeddings"]) - offset,
         position_offset=offset,
         pooler=pooler and "pooler" in family.modules,
         **fields,
@@ -50,7 +59,7 @@ def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> Encod
 def family_of(values: Mapping[str, Any], *, where: str) -> Family:
     """Return the family that a config.json names."""
     name = _require(values, "model_type", where=where)
-    if name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES:
         known = did_you_mean(str(name), FAMILIES)
         raise EncoderError(f"{where}: unsupported model_type '{name}'.", hint=known)
     family: Family = FAMILIES.find(name)

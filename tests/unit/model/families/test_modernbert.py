@@ -60,8 +60,17 @@ def test_biases_and_dropout_are_off_unless_the_file_says_otherwise() -> None:
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type 'default'"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_type 'default'"),
         ({"hidden_size": 6}, "heads of an even width, found 3"),
+        ({"layer_types": "full_attention"}, "one per layer; found 1 for 5 layers"),
+        ({"layer_types": [["full_attention"]] * 5}, "layer_types of full_attention and sliding_attention"),
+        ({"local_attention": 1}, "local_attention: expected a whole number from 2, found 1"),
+        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers: expected a whole number from 1, found 0"),
+        ({"num_hidden_layers": "5"}, "num_hidden_layers: expected a whole number from 1, found '5'"),
+        ({"rope_parameters": {"rope_theta": 5.0}}, "a table for each of full_attention and sliding_attention"),
+        ({"rope_parameters": {"full_attention": 5.0}}, "a table for each of full_attention and sliding_attention"),
+        ({"rope_parameters": {"full_attention": {"rope_theta": "5"}}}, "rope_theta: expected a number above 0"),
+        ({"local_rope_theta": 0}, "rope_theta: expected a number above 0, found 0"),
     ],
 )
 def test_what_is_not_supported_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(EncoderError, match=message):
+    with pytest.raises(EncoderError, match=rf"config\.json: .*{message}"):
         config_of(**changes)

@@ -50,6 +50,19 @@ def test_a_setting_that_is_not_there_is_named(key: str) -> None:
         config_of("bert", **{key: None})
 
 
+@pytest.mark.parametrize("value", ["12", 1.5, -1, True, [12], {}, float("nan")])
+@pytest.mark.parametrize("key", ["vocab_size", "num_attention_heads", "max_position_embeddings", "pad_token_id"])
+def test_a_size_that_is_not_a_whole_number_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(EncoderError, match=r"config\.json: .*expected a whole number from"):
+        config_of("roberta", **{key: value})
+
+
+@pytest.mark.parametrize("changes", [{"model_type": ["bert"]}, {"hidden_act": ["gelu"]}, {"layer_norm_eps": "1e-5"}])
+def test_a_setting_of_another_type_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(EncoderError, match=r"config\.json: "):
+        config_of("bert", **changes)
+
+
 def test_relative_positions_inside_bert_are_refused() -> None:
     with pytest.raises(EncoderError, match="position_embedding_type 'absolute', found 'relative_key'"):
         config_of("bert", position_embedding_type="relative_key")
