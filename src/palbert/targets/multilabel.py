@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+BITS = frozenset(("0", "1", "0.0", "1.0"))
+
+
 class Multilabel(Target):
     """Any number of classes; the label of a row is 1 for each class that it has, and 0 for the others.
 
@@ -56,21 +59,30 @@ class Multilabel(Target):
         self.thresholds = _thresholds(threshold, self.classes)
 
     def problems(self) -> list[str]:
-        """Return a phrase for no classes, for one named twice, and for one that holds the separator."""
+        """Return a phrase for no classes, for one named twice, and for names that cells cannot hold."""
         none = [] if self.classes else [f'target "{self.name}" needs names in classes = [...]']
         split = [
             f"the class '{name}' holds the separator '{self.separator}'. Take another separator"
             for name in self.classes
             if self.separator in name
         ]
-        return none + split + super().problems()
+        padded = [
+            f"the class {name!r} begins or ends with a space, or is empty" for name in self.classes if _padded(name)
+        ]
+        return none + split + padded + super().problems()
 
     def split(self, cell: str) -> list[str]:
         """Split a text at the separator."""
         return cell.split(self.separator)
 
     def read(self, value: Any) -> NDArray[np.float32]:
-        """Return a 1 for each class in a list of names or indices, (classes,)."""
+        """Return a 1 for each class in a list of names or indices, (classes,).
+
+        Raises:
+            ValueError: There is no such class, or the list has a 0 or 1 for each class.
+        """
+        if len(self.classes) > 1 and len(value) == len(self.classes) > len(set(value)) and set(value) <= BITS:
+            raise ValueError("the names or indices of the row's classes and not a 0 or 1 for each class")
         label = np.zeros(len(self.classes), dtype=np.float32)
         label[[self.index.read(item) for item in value]] = 1
         return label
@@ -139,6 +151,10 @@ class Multilabel(Target):
     def logit_shift(self, shares: NDArray[np.float64], prior: Sequence[float]) -> NDArray[np.float64]:
         """Return the difference of the log odds, class by class."""
         return _log_odds(shares) - _log_odds(np.array(prior))
+
+
+def _padded(name: str) -> bool:
+    return not name or name != name.strip()
 
 
 def _log_odds(shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -44,6 +44,17 @@ def test_what_is_not_a_class_is_refused_with_those_there_are(raw: Any) -> None:
         LabelReader(TARGET)(raw)
 
 
+@pytest.mark.parametrize("raw", [["0", "1", "1"], "1|0|0", ["0", "0", "0"], ["1.0", "0.0", "0.0"]])
+def test_a_zero_or_one_for_each_class_is_not_read_as_indices(raw: Any) -> None:
+    with pytest.raises(ValueError, match="not a 0 or 1 for each class"):
+        LabelReader(TARGET)(raw)
+
+
+@pytest.mark.parametrize("name", ["", " ", "joy ", "\tjoy"])
+def test_a_class_that_no_cell_can_name_is_refused(name: str) -> None:
+    assert "begins or ends with a space, or is empty" in Multilabel(classes=("a", name)).problems()[0]
+
+
 def test_a_mapping_holds_for_each_class_and_drops_a_row_with_any_that_is_dropped() -> None:
     reader = LabelReader(TARGET, labels={"happy": "joy", "cross": 1, "unclear": "drop"})
     assert reader("happy|cross").tolist() == [1, 1, 0]
