@@ -10,14 +10,15 @@ from palbert.build.model import check_tasks
 from palbert.build.named import make
 from palbert.data.dataset import Dataset
 from palbert.data.training_set import TrainingSet
-from palbert.errors import RecipeError
+from palbert.errors import PalbertError, RecipeError
 from palbert.objectives import Goal, Loss, Term
 from palbert.objectives.balance import Balance
 from palbert.objectives.distillation import Distillation
 from palbert.objectives.logit_adjustment import adjusted
+from palbert.objectives.losses import BOUNDS
 from palbert.objectives.objectives import Objectives
 from palbert.objectives.supervised import Supervised
-from palbert.options import check_options
+from palbert.options import check_number, check_options
 from palbert.recipe.schema import Recipe
 from palbert.registry import BALANCES, LOSSES, OBJECTIVES
 from palbert.tasks.spec import Task
@@ -33,6 +34,11 @@ def make_loss(task: Task) -> Loss:
         loss: Loss = make(LOSSES, task.loss, place)
         return loss
     check_options(found, (None, None), {}, options, place)
+    for name in options if task.loss.name in LOSSES.paths else ():
+        try:
+            check_number(name, options[name], **BOUNDS[name])
+        except PalbertError as error:
+            raise RecipeError(f"{place}: {error.message}") from None
     return functools.partial(found, **options) if options else found
 
 

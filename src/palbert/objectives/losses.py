@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "gamma": {"least": 0},
+    "delta": {"above": 0},
+    "label_smoothing": {"least": 0, "below": 1},
+}
+"""What the options of the losses below may be, as arguments of `check_number`."""
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:

@@ -43,6 +43,13 @@ def test_every_set_has_a_loss_and_is_balanced(tmp_path: Path) -> None:
     assert list(objectives.supervised.losses) == names == list(objectives.balance.goals)
 
 
+@pytest.mark.parametrize("gamma", ["2", -1, True])
+def test_an_option_of_a_loss_that_is_not_a_number_is_refused(tmp_path: Path, gamma: Any) -> None:
+    given = recipe(tmp_path, loss={"name": "focal", "gamma": gamma})
+    with pytest.raises(RecipeError, match=r"tasks\.sst\.loss: gamma: expected a number from 0"):
+        make_objectives(given)
+
+
 def test_joint_pairs_are_known_as_such_and_triplets_are_none(tmp_path: Path) -> None:
     goals = make_objectives(recipe(tmp_path)).balance.goals
     assert {name: goal.joint for name, goal in goals.items()} == {
