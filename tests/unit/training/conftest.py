@@ -1,4 +1,4 @@
-"""What the training tests share: small runs."""
+"""Fixtures of the training tests: small runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recipe(tiny_recipe: dict[str, Any]) -> MakeRecipe:
 
 @pytest.fixture
 def start(recipe: MakeRecipe, tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that builds a run, ready to fit."""
+    """Return a function that builds a run that is ready to fit."""
 
     def build(folder: str = "run", *, resume: bool = False, **changes: Any) -> Any:
         return verb.TrainingRun(recipe(**changes), RunFolder(tmp_path / folder), resume=resume).prepare()

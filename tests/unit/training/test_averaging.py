@@ -1,4 +1,4 @@
-"""Averages: they follow their formulas, they are what is evaluated and kept, and training does not notice them."""
+"""Averages: they follow their formulas, they are evaluated and saved, and training does not depend on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK = {"name": "ema", "decay": 0.8}
 
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the final report: it is not about averages."""
+    """Skip the final report: it does not concern averages."""
     monkeypatch.setattr(verb, "evaluate", lambda run: None)
 
 
@@ -58,7 +58,7 @@ def files(run: Path, checkpoint: str = "last") -> dict[str, bytes]:
 
 
 def stopped_at(patch: pytest.MonkeyPatch, step: int) -> None:
-    """Let runs stop after a step."""
+    """Stop runs after a step."""
 
     class Stop(Hook):
         def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
@@ -77,7 +77,7 @@ def filled(value: float) -> Any:
     return model
 
 
-def test_no_average_is_the_model_itself_and_keeps_nothing() -> None:
+def test_no_average_evaluates_the_model_itself_and_stores_nothing() -> None:
     model = filled(1.0)
     average = NoAverage(model)
     average.update(1, 10)
@@ -103,7 +103,7 @@ def test_swa_is_the_mean_of_the_weights_after_its_start(start: Start, begin: flo
     assert int(run.trainer.average.average.n_averaged) == taken
 
 
-def test_swa_evaluates_the_weights_under_training_before_its_start() -> None:
+def test_swa_evaluates_the_trained_weights_before_its_start() -> None:
     model = filled(1.0)
     average = SWA(model, start=0.5)
     average.update(5, 10)
@@ -113,7 +113,7 @@ def test_swa_evaluates_the_weights_under_training_before_its_start() -> None:
 
 
 @pytest.mark.parametrize("cls", [EMA, SWA])
-def test_buffers_are_the_models_and_frozen_weights_stay_to_the_bit(cls: type[Average]) -> None:
+def test_buffers_follow_the_model_and_frozen_weights_are_not_averaged(cls: type[Average]) -> None:
     model = filled(0.0)
     average = cls(model)
     for step in range(1, 21):
@@ -127,7 +127,7 @@ def test_buffers_are_the_models_and_frozen_weights_stay_to_the_bit(cls: type[Ave
 
 
 @pytest.mark.parametrize("average", [QUICK, "swa"])
-def test_training_does_not_notice_that_it_is_averaged(recipe: MakeRecipe, tmp_path: Path, average: Any) -> None:
+def test_averaging_does_not_change_training(recipe: MakeRecipe, tmp_path: Path, average: Any) -> None:
     plain = verb.train(recipe(), out=tmp_path / "plain") / "checkpoints" / "last"
     run = verb.train(recipe(training={"average": average}), out=tmp_path / "run") / "checkpoints" / "last"
     weights = load_file(run / "weights.safetensors")
@@ -140,7 +140,7 @@ def test_training_does_not_notice_that_it_is_averaged(recipe: MakeRecipe, tmp_pa
     assert not (plain / "weights.safetensors").exists()
 
 
-def test_the_average_is_what_is_evaluated_and_kept(start: Start) -> None:
+def test_the_average_is_evaluated_and_saved(start: Start) -> None:
     run = start("run", training={"average": {"name": "ema", "decay": 0.95}}, optimizer={"learning_rate": 0.01})
     assert run.fit()
     folder = run.folder.path
@@ -157,9 +157,9 @@ def test_the_average_is_what_is_evaluated_and_kept(start: Start) -> None:
     assert files(folder, "best").keys() == {"model.safetensors"}
 
 
-# Swa begins after step 6: stopped before it, right at it and after it.
+# SWA starts after step 6: runs stop before it, right at it and after it.
 @pytest.mark.parametrize(("average", "stop"), [(QUICK, 1), (QUICK, 9), ("swa", 4), ("swa", 6), ("swa", 9)])
-def test_a_run_stopped_and_resumed_is_the_same_run(
+def test_a_run_stopped_and_resumed_equals_an_uninterrupted_one(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average: Any, stop: int
 ) -> None:
     chosen = recipe(training={"average": average})
@@ -174,10 +174,10 @@ def test_a_run_stopped_and_resumed_is_the_same_run(
     assert files(tmp_path / "cut", "best") == files(whole, "best")
 
 
-# Two phases of 6 steps each; stopped in the first, at the very end of it, and in the second.
+# Two phases of 6 steps each; runs stop in the first, at its very end, and in the second.
 @pytest.mark.parametrize("stop", [2, 6, 9])
 @pytest.mark.parametrize("second", ["none", "swa"])
-def test_a_phase_begins_with_the_average_of_the_one_before(
+def test_a_phase_starts_with_the_average_of_the_previous_one(
     tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str, stop: int
 ) -> None:
     tiny_recipe["training"] |= {"epochs": 1, "average": QUICK}
@@ -205,7 +205,7 @@ def test_a_phase_begins_with_the_average_of_the_one_before(
     assert ("weights.safetensors" in files(whole)) == (second == "swa")
 
 
-def test_a_checkpoint_that_lacks_the_weights_under_training_is_told(recipe: MakeRecipe, tmp_path: Path) -> None:
+def test_a_checkpoint_without_the_trained_weights_is_refused(recipe: MakeRecipe, tmp_path: Path) -> None:
     chosen = recipe(training={"average": "ema"})
     run = verb.train(chosen, out=tmp_path / "run")
     (run / "checkpoints" / "last" / "weights.safetensors").unlink()
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_lacks_the_weights_under_training_is_told(recipe: Make
         verb.train(chosen, out=run, resume=True)
 
 
-def test_averages_go_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
+def test_averages_work_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
     start: Start, tiny_recipe: dict[str, Any]
 ) -> None:
     tiny_recipe |= {"adapters": {"name": "lora", "rank": 2}, "objectives": ["proximal"]}
@@ -237,7 +237,7 @@ def test_averages_go_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
         ("contextlib:nullcontext", "training.average: 'contextlib:nullcontext' is not an average."),
     ],
 )
-def test_an_average_that_cannot_be_used_is_told(recipe: MakeRecipe, average: Any, says: str) -> None:
+def test_an_unusable_average_is_reported(recipe: MakeRecipe, average: Any, says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         check_names(recipe(training={"average": average}))
     assert says in str(caught.value)

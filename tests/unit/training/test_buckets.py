@@ -20,7 +20,7 @@ Start = Callable[..., Any]
 
 
 @pytest.mark.parametrize("rows", [8, 16, 32, 256])
-def test_a_handful_of_sizes_holds_nearly_all_batches_with_little_filling(rows: int) -> None:
+def test_a_few_sizes_hold_nearly_all_batches_with_little_filling(rows: int) -> None:
     buckets, generator = Buckets(LENGTHS, longest=128), np.random.default_rng(1)
     assert 1 <= len(buckets.sizes(rows)) <= len(DEVIATIONS)
     assert all(size % STEP == 0 for size in buckets.sizes(rows))
@@ -44,7 +44,7 @@ def test_rows_of_one_length_have_one_size() -> None:
     assert buckets.level(np.arange(8)) == 0
 
 
-def test_a_batch_that_is_longer_than_any_size_has_no_level() -> None:
+def test_a_batch_longer_than_every_size_has_no_level() -> None:
     lengths = np.concatenate([np.full(995, 10), np.full(5, 500)])
     buckets = Buckets(lengths, longest=500)
     assert buckets.level(np.arange(4)) == 0
@@ -97,7 +97,7 @@ def test_filling_changes_neither_losses_nor_gradients(steps: Callable[..., Any],
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_filled_batches_of_like_rows_are_of_one_kind(start: Start) -> None:
+def test_filled_batches_of_similar_rows_have_the_same_shapes(start: Start) -> None:
     feed = start().trainer.feed
     sets = ("sst", "quora", "sts")
     plain = {feed(sets, dict.fromkeys(sets, number))[0].kind for number in range(20)}
@@ -108,7 +108,7 @@ def test_filled_batches_of_like_rows_are_of_one_kind(start: Start) -> None:
     assert len({batch.kind for batch in usual}) <= len(DEVIATIONS) < len(plain)
 
 
-def test_the_parts_of_some_tasks_keep_their_filling(start: Start) -> None:
+def test_a_selection_of_tasks_keeps_its_filling(start: Start) -> None:
     feed = start().trainer.feed
     feed.buckets = choose_buckets(feed.sets, feed.template)
     sets = ("sst", "quora", "sts")
@@ -141,7 +141,7 @@ def test_repeated_parts_have_equal_outputs(start: Start, adapters: Any) -> None:
 
 
 def replace_level(feed: Any, batch: Any) -> Any:
-    """Collate quora's rows alone, filled up to what they have in the batch."""
+    """Collate only quora's rows, filled up to their size in the batch."""
     from palbert.data.collate import collate
 
     portion = feed.sets["quora"].portion(feed.streams["quora"].batch(0))

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, readable without pickle, and errors that say what is wrong."""
+"""Checkpoints: complete or absent, readable without pickle, and errors that say what is wrong."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def saved(tmp_path: Path, tokenizer: TextTokenizer) -> Path:
     return tmp_path / "last"
 
 
-def test_a_model_comes_back_bit_by_bit(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_a_model_is_restored_bit_by_bit(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     model, other = make_model(), make_model()
     save(tmp_path / "last", model, tokenizer)
     load_weights(tmp_path / "last", other)
@@ -69,13 +69,13 @@ def test_a_model_comes_back_bit_by_bit(tmp_path: Path, tokenizer: TextTokenizer)
     assert TextTokenizer.from_folder(tmp_path / "last").sha256 == tokenizer.sha256
 
 
-def test_the_trainers_state_comes_back(saved: Path) -> None:
+def test_the_state_of_the_trainer_is_restored(saved: Path) -> None:
     state = read_state(saved)
     assert (state.position, state.best, state.optimizer) == ({"step": 3}, {"best": 0.5}, {})
     assert torch.equal(state.random["cpu"], torch.get_rng_state())
 
 
-def test_a_restored_optimizer_goes_on_as_the_first(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_a_restored_optimizer_continues_like_the_original(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     first = make_model()
     optimizer = torch.optim.AdamW(first.parameters(), lr=0.1)
     take_steps(first, optimizer, 3)
@@ -97,7 +97,7 @@ def test_nothing_needs_pickle(saved: Path) -> None:
         assert start.startswith(b"{") if file.suffix == ".json" else start[8:9] == b"{", file
 
 
-def test_others_may_read_a_checkpoint(saved: Path) -> None:
+def test_other_users_may_read_a_checkpoint(saved: Path) -> None:
     assert all(file.stat().st_mode & 0o444 == 0o444 for file in [saved, *saved.iterdir()])
 
 
@@ -110,7 +110,7 @@ def test_others_may_read_a_checkpoint(saved: Path) -> None:
     ids=["system", "safetensors"],
 )
 @pytest.mark.parametrize("place", ["model.safetensors", "random.safetensors"])
-def test_a_full_disk_leaves_the_old_checkpoint_as_it_was(
+def test_a_full_disk_does_not_damage_the_old_checkpoint(
     saved: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
 ) -> None:
     before = {file.name: file.read_bytes() for file in saved.iterdir()}
@@ -129,7 +129,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_as_it_was(
     assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
 
 
-def test_any_failure_leaves_the_old_checkpoint_as_it_was(
+def test_no_failure_damages_the_old_checkpoint(
     saved: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: TextTokenizer, path: Path) -> None:
@@ -144,7 +144,7 @@ def test_any_failure_leaves_the_old_checkpoint_as_it_was(
     assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
 
 
-def test_a_new_checkpoint_takes_the_place_of_the_old(saved: Path, tokenizer: TextTokenizer) -> None:
+def test_a_new_checkpoint_replaces_the_old_one(saved: Path, tokenizer: TextTokenizer) -> None:
     save(saved, make_model(2.0), tokenizer)
     model = make_model()
     load_weights(saved, model)
@@ -152,13 +152,13 @@ def test_a_new_checkpoint_takes_the_place_of_the_old(saved: Path, tokenizer: Tex
     assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
 
 
-def test_a_crash_between_the_two_renames_is_mended(saved: Path) -> None:
+def test_a_crash_between_the_two_renames_is_repaired(saved: Path) -> None:
     saved.rename(saved.with_name(".last.old"))
     assert read_description(saved)["format"] == FORMAT
     assert saved.is_dir()
 
 
-def test_a_link_is_the_same_files_without_the_trainers_state(saved: Path, tokenizer: TextTokenizer) -> None:
+def test_a_link_has_the_same_files_without_the_state_of_the_trainer(saved: Path, tokenizer: TextTokenizer) -> None:
     best = saved.with_name("best")
     link_checkpoint(saved, best)
     assert sorted(file.name for file in best.iterdir()) == sorted(MODEL_FILES)
@@ -181,13 +181,13 @@ def test_without_hard_links_a_copy_is_made(saved: Path, monkeypatch: pytest.Monk
     assert all((best / name).read_bytes() == (saved / name).read_bytes() for name in MODEL_FILES)
 
 
-def test_a_folder_without_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"palbert\.json is missing"):
         read_description(tmp_path)
 
 
 @pytest.mark.parametrize("number", [FORMAT + 1, 0, None])
-def test_another_format_is_refused_with_who_wrote_it(saved: Path, number: int | None) -> None:
+def test_another_format_is_refused_with_the_version_that_wrote_it(saved: Path, number: int | None) -> None:
     (saved / "palbert.json").write_text(json.dumps({"format": number, "palbert": "7.1"}))
     with pytest.raises(CheckpointError, match=rf"format {number} by palbert 7\.1; this palbert reads format {FORMAT}"):
         read_description(saved)
@@ -213,7 +213,7 @@ def test_damaged_weights_are_refused_with_their_name(saved: Path, length: int) -
         read_state(saved)
 
 
-def test_absent_weights_are_refused_with_their_name(saved: Path) -> None:
+def test_missing_weights_are_refused_with_their_name(saved: Path) -> None:
     (saved / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
         load_weights(saved, make_model())

@@ -1,4 +1,4 @@
-"""Hooks that save: when, what is the best, and that all ranks save at the same steps."""
+"""Hooks that save: when they save, which checkpoint is the best, and that all ranks save at the same steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scores(overall: float, sst: float, sts: float) -> tuple[float, dict[str, dic
 
 
 def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]]]]) -> None:
-    """Let the evaluations of a run have these results."""
+    """Replace the evaluations of a run by these results."""
 
     def evaluate(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
         overall, tasks = story[epoch]
@@ -35,7 +35,7 @@ def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]
     trainer.evaluate = evaluate
 
 
-def test_best_checkpoints_are_those_of_the_best_epoch(start: Start) -> None:
+def test_best_checkpoints_come_from_the_best_epoch(start: Start) -> None:
     run = start(training={"epochs": 4, "steps_per_epoch": 1})
     story = [
         scores(0.1, 0.1, 0.1),
@@ -50,11 +50,11 @@ def test_best_checkpoints_are_those_of_the_best_epoch(start: Start) -> None:
         folder.name: json.loads((folder / "palbert.json").read_text())["scores"]["epoch"]
         for folder in run.folder.checkpoints.iterdir()
     }
-    # Of equals, the earlier: the second 0.7 does not replace the first.
+    # The earlier of equals is kept: the second 0.7 does not replace the first.
     assert epochs == {"last": 4, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
 
 
-def test_a_best_that_was_not_linked_when_the_run_was_killed_is_linked_when_it_is_resumed(
+def test_resuming_links_a_best_checkpoint_that_a_kill_left_unlinked(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = [scores(0.1, 0.1, 0.1), scores(0.5, 0.9, 0.5), scores(0.6, 0.2, 0.1)]
@@ -74,7 +74,7 @@ def test_a_best_that_was_not_linked_when_the_run_was_killed_is_linked_when_it_is
     assert found == {"last": 2, "best": 2, "best-sst": 1, "best-sts": 1, "best-quora": 1}
 
 
-def test_the_best_error_is_the_lowest(start: Start) -> None:
+def test_the_best_value_of_an_error_is_the_lowest(start: Start) -> None:
     run = start(
         tasks={"sst": {}, "quora": {}, "sts": {"metrics": ["mse"]}}, training={"epochs": 3, "steps_per_epoch": 1}
     )
@@ -85,7 +85,7 @@ def test_the_best_error_is_the_lowest(start: Start) -> None:
     assert json.loads((run.folder.checkpoints / "best-sts" / "palbert.json").read_text())["scores"]["epoch"] == 2
 
 
-def test_weights_that_are_no_numbers_are_not_saved(start: Start) -> None:
+def test_weights_with_nan_are_not_saved(start: Start) -> None:
     run = start(training={"steps_per_epoch": 3, "log_every": 1000, "save_every": 1})
     step: Callable[[list[PackedBatch]], dict[str, Tensor]] = run.trainer.step
 
@@ -102,7 +102,7 @@ def test_weights_that_are_no_numbers_are_not_saved(start: Start) -> None:
 
 
 class Saved(CheckpointHook):
-    """Note when to save, and after which epoch."""
+    """Record when to save, and after which epoch."""
 
     def __init__(self, *, every: int) -> None:
         super().__init__(every=every)
@@ -112,7 +112,7 @@ class Saved(CheckpointHook):
         self.saved.append((trainer.position.step, evaluation.epoch if evaluation else None))
 
 
-def test_saving_is_due_every_few_steps_after_each_epoch_and_at_a_stop(start: Start) -> None:
+def test_checkpoints_are_saved_every_few_steps_after_each_epoch_and_at_a_stop(start: Start) -> None:
     run = start(training={"epochs": 2, "steps_per_epoch": 3})
     hook = Saved(every=2)
     run.trainer.hooks = [hook]
@@ -126,7 +126,9 @@ def test_saving_is_due_every_few_steps_after_each_epoch_and_at_a_stop(start: Sta
     assert stopped.saved == [(1, None)]
 
 
-def test_other_ranks_send_their_state_whenever_the_first_saves(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_send_their_state_whenever_the_first_rank_saves(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gathered: list[torch.device] = []
 
     def gather(device: torch.device, ranks: Ranks) -> dict[str, Tensor]:

@@ -61,19 +61,19 @@ LONG: dict[str, dict[str, Any]] = {
 
 
 def merged(settings: dict[str, Any]) -> dict[str, Any]:
-    """Put a method's settings over those of the test run."""
+    """Merge a method's settings into those of the test run."""
     both = {**LONG, **settings}
     return {key: {**LONG[key], **both[key]} if key in LONG else both[key] for key in both}
 
 
 def fitted(run: Any) -> tuple[list[dict[str, float]], list[torch.Tensor]]:
-    """Do a run's steps; return its losses and weights."""
+    """Take the steps of a run; return its losses and weights."""
     seed_everything(5)
     trainer = run.trainer
     trainer.model.train()
     losses = []
     for number, sets in enumerate(trainer.sampler.epoch(1)):
-        found = trainer.step(trainer.feed(sets, dict.fromkeys(sets, number // 3 % 2)))  # kinds come again and again
+        found = trainer.step(trainer.feed(sets, dict.fromkeys(sets, number // 3 % 2)))  # shapes repeat
         losses.append({name: float(loss) for name, loss in found.items()})
         trainer.position.step += 1
     return losses, [parameter.detach().clone() for parameter in trainer.average.model.parameters()]
@@ -81,7 +81,7 @@ def fitted(run: Any) -> tuple[list[dict[str, float]], list[torch.Tensor]]:
 
 @cuda
 @pytest.mark.parametrize("method", METHODS)
-def test_captured_steps_are_those_that_are_computed(start: Start, method: str) -> None:
+def test_captured_steps_equal_computed_ones(start: Start, method: str) -> None:
     captured, computed = start("captured", **merged(METHODS[method])), start("computed", **merged(METHODS[method]))
     computed.trainer.execution = Eager(computed.machine.device)
     losses, weights = fitted(captured)
@@ -127,7 +127,7 @@ def test_replays_are_not_disturbed_by_larger_batches_in_between(start: Start) ->
         losses = []
         for sets in [("sst",)] * 3 + [("sst", "quora", "sts")] + [("sst",)] * 3:
             losses.append(float(trainer.step(trainer.feed(sets, dict.fromkeys(sets, 0)))["sst"]))
-            torch.full((2**20,), torch.nan, device="cuda")  # over what was given back
+            torch.full((2**20,), torch.nan, device="cuda")  # overwrites memory that was given back
         found.append((losses, torch.cat([parameter.detach().flatten() for parameter in run.model.parameters()])))
     (losses, weights), (expected_losses, expected_weights) = found
     assert captured.trainer.execution.replay.replayed == 5
@@ -140,7 +140,7 @@ def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
     run = start(**merged({"optimizer": {"learning_rate": 1e-3, "schedule": "constant"}}))
     trainer = run.trainer
     trainer.model.train()
-    trainer.schedule = lambda step, total: 0.0  # weights stay: what differs is dropout
+    trainer.schedule = lambda step, total: 0.0  # the weights do not change: only dropout differs
     sets = ("sst", "quora", "sts")
     batches = trainer.feed(sets, dict.fromkeys(sets, 0))
     losses = [float(trainer.step(batches)["sst"]) for _ in range(6)]
@@ -157,7 +157,7 @@ def test_dropout_and_rates_differ_from_replay_to_replay(start: Start) -> None:
 
 @cuda
 @pytest.mark.parametrize("captures", [("auto", "off"), ("off", "auto"), ("auto", "auto")])
-def test_a_run_is_resumed_across_captured_and_computed_steps(
+def test_a_run_can_be_resumed_with_captured_or_computed_steps(
     recipe: Callable[..., Any], tmp_path: Path, captures: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"training": {"epochs": 2, "steps_per_epoch": 12, "sampler": "mixed"}}
@@ -187,7 +187,7 @@ def test_a_run_is_resumed_across_captured_and_computed_steps(
 
 
 @cuda
-def test_evaluation_between_steps_does_no_harm(start: Start) -> None:
+def test_evaluation_between_steps_does_not_change_them(start: Start) -> None:
     plain, evaluated = start("plain", **merged({})), start("evaluated", **merged({}))
     step = evaluated.trainer.step
 
@@ -207,13 +207,13 @@ class Waiting(Term):
         super().__init__(goals, weight=1.0)
 
     def values(self, model: Any, batch: Any, forward_pass: Pass) -> dict[str, torch.Tensor]:
-        """Return nothing worth having."""
+        """Return values that depend on a number read from the device."""
         outputs = forward_pass.outputs
         return {task: outputs[task].sum() * float(outputs[task].mean() > 1e9) for task in batch.parts}
 
 
 @cuda
-def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
+def test_a_step_that_waits_for_the_device_is_computed_and_the_log_shows_where_it_waits(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from palbert.registry import OBJECTIVES
@@ -230,7 +230,7 @@ def test_a_step_that_waits_for_the_device_is_computed_and_the_log_says_where(
     ]
 
 
-def test_computing_takes_the_decisions_of_the_host_on_the_way() -> None:
+def test_computed_steps_run_the_decisions_of_the_host_in_order() -> None:
     done: list[str] = []
 
     def update(batches: Sequence[PackedBatch]) -> Work:
@@ -248,7 +248,7 @@ def test_computing_takes_the_decisions_of_the_host_on_the_way() -> None:
 
 
 class Immediate(Recorder):
-    """Computes on the CPU what it records, so that the first replay has nothing left to do."""
+    """Compute on the CPU while recording, so that the first replay is a no-op."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -263,7 +263,7 @@ class Immediate(Recorder):
 
 
 @pytest.mark.parametrize(("gradients", "graphs"), [("sum", 1), ("pcgrad", 2)])
-def test_a_step_that_is_recorded_is_the_step_that_is_computed(
+def test_a_recorded_step_equals_a_computed_one(
     start: Start, monkeypatch: pytest.MonkeyPatch, gradients: str, graphs: int
 ) -> None:
     if gradients == "pcgrad":
@@ -296,13 +296,13 @@ def test_the_summary_says_how_steps_were_computed(monkeypatch: pytest.MonkeyPatc
     assert execution.summary() == "5 steps computed without CUDA graphs: term.py:7 makes the host wait for the device"
 
 
-def test_steps_are_computed_without_cuda_or_when_asked_to_be(recipe: Callable[..., Any]) -> None:
+def test_steps_are_computed_without_cuda_or_on_request(recipe: Callable[..., Any]) -> None:
     assert type(make_execution(recipe(), torch.device("cpu"))) is Eager
     off = recipe(run={"capture": "off"})
     assert type(make_execution(off, torch.device("cuda"))) is Eager
 
 
-def test_several_processes_compute_their_steps(recipe: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_steps_of_several_processes_are_computed(recipe: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         assert type(make_execution(recipe(), torch.device("cuda"), Ranks(size=2))) is Eager
     assert "2 processes" in caplog.text

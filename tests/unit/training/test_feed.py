@@ -40,7 +40,7 @@ def make(sources: Sets, tokenizer: TextTokenizer, pieces: int) -> Feed:
 
 
 @pytest.mark.parametrize("draw", [0, 1, 30])
-def test_the_rows_are_the_streams_next_ones(sources: Sets, tokenizer: TextTokenizer, draw: int) -> None:
+def test_the_rows_are_the_next_ones_of_the_stream(sources: Sets, tokenizer: TextTokenizer, draw: int) -> None:
     (batch,) = make(sources, tokenizer, 1)(("sts",), {"sst": 99, "sts": draw})
     dataset = sources["sts"].rows
     rows = Stream("sts", rows=len(dataset), batch_size=BATCH, seed=0).batch(draw)
@@ -70,7 +70,9 @@ def test_pieces_hold_the_same_rows_and_their_shares_add_up(
 
 
 @pytest.mark.parametrize(("size", "pieces"), [(1, 1), (2, 1), (3, 2), (7, 3)])
-def test_processes_divide_the_rows_among_them(sources: Sets, tokenizer: TextTokenizer, size: int, pieces: int) -> None:
+def test_processes_divide_the_rows_among_themselves(
+    sources: Sets, tokenizer: TextTokenizer, size: int, pieces: int
+) -> None:
     draws = {"sst": 1, "sts": 2}
     (whole,) = make(sources, tokenizer, 1)(("sst", "sts"), draws)
     batches = [
@@ -85,7 +87,7 @@ def test_processes_divide_the_rows_among_them(sources: Sets, tokenizer: TextToke
         assert torch.equal(torch.cat([labels_of(part) for part in parts]), labels_of(whole.parts[task]))
 
 
-def test_a_process_without_rows_takes_one_that_does_not_count(sources: Sets, tokenizer: TextTokenizer) -> None:
+def test_a_process_without_rows_gets_one_with_share_0(sources: Sets, tokenizer: TextTokenizer) -> None:
     shares = []
     for rank in range(BATCH + 2):
         [batch] = of_rank(sources, tokenizer, rank, BATCH + 2, 1)(("sst", "sts"), {"sst": 0, "sts": 0})
@@ -108,7 +110,7 @@ def of_rank(sources: Sets, tokenizer: TextTokenizer, rank: int, size: int, piece
 PLAN = [("sst",), ("sst", "sts"), ("sts",), ("sst",), ("sst", "sts"), ("sts",), ("sts",)]
 
 
-def test_batches_made_ahead_are_those_made_one_by_one(sources: Sets, tokenizer: TextTokenizer) -> None:
+def test_prefetched_batches_equal_those_made_one_by_one(sources: Sets, tokenizer: TextTokenizer) -> None:
     draws = {"sst": 3, "sts": 0}
     feed, alone, counted = make(sources, tokenizer, 2), make(sources, tokenizer, 2), dict(draws)
     made = list(feed.ahead(PLAN, draws))
@@ -123,7 +125,7 @@ def test_batches_made_ahead_are_those_made_one_by_one(sources: Sets, tokenizer: 
     assert feed.waited > 0
 
 
-def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(sources: Sets, tokenizer: TextTokenizer) -> None:
+def test_an_unfinished_feed_leaves_no_thread_behind(sources: Sets, tokenizer: TextTokenizer) -> None:
     feed = make(sources, tokenizer, 1).ahead(PLAN, {"sst": 0, "sts": 0})
     next(feed)
     assert any(thread.name.startswith("feed") for thread in threading.enumerate())
@@ -131,7 +133,7 @@ def test_a_feed_that_is_left_in_the_middle_leaves_no_thread(sources: Sets, token
     assert not any(thread.name.startswith("feed") for thread in threading.enumerate())
 
 
-def test_what_goes_wrong_while_batches_are_made_ends_the_step(
+def test_an_error_while_batches_are_made_is_raised_in_the_step(
     sources: Sets, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = make(sources, tokenizer, 1)
@@ -152,11 +154,11 @@ def test_batches_for_a_cuda_device_wait_in_pinned_memory(sources: Sets, tokenize
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_batch_that_comes_back_from_a_busy_device_is_whole(sources: Sets, tokenizer: TextTokenizer) -> None:
+def test_a_batch_copied_back_from_a_busy_device_is_complete(sources: Sets, tokenizer: TextTokenizer) -> None:
     [batch] = make(sources, tokenizer, 1)(("sst",), {"sst": 0})
     work = torch.randn(4096, 4096, device="cuda")
     there = batch.to("cuda")
     for _ in range(50):
         work = work @ work
-    back = there.to("cpu")  # at once: the device is still at work
+    back = there.to("cpu")  # immediately, while the device is still working
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(back._tensors(), batch._tensors(), strict=True))

@@ -1,4 +1,4 @@
-"""The memory of a step: the plan's largest steps, smaller ones, and what each part of a recipe takes."""
+"""The memory of a step: the largest steps of a plan, smaller ones, and the share of each part of a recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def loads_of(trainer: Trainer) -> list[Load]:
 
 
 def predicted_by(trainer: Trainer, **options: Any) -> Footprint:
-    """Predict the step that takes most."""
+    """Predict the memory of the largest step."""
     loads = loads_of(trainer)
     prober = Prober(trainer, loads, **options)
     prober.warm_up()
@@ -34,7 +34,7 @@ def predicted(run: Any, **options: Any) -> Footprint:
 
 
 def rows_of(batches: list[PackedBatch]) -> dict[str, list[float]]:
-    """Return the labels of each set, all pieces of a step together."""
+    """Return the labels of each set over all pieces of a step."""
     found: dict[str, list[float]] = {}
     for batch in batches:
         for name, part in batch.parts.items():
@@ -51,7 +51,7 @@ def rows_of(batches: list[PackedBatch]) -> dict[str, list[float]]:
     [{"sampler": "annealed"}, {"sampler": "mixed", "accumulation": 3}, {"sampler": "mixed", "gradients": "pcgrad"}],
     ids=["one set a step", "pieces", "a batch a set"],
 )
-def test_the_largest_step_has_the_most_tokens_of_all_that_are_collated(start: Start, training: dict[str, Any]) -> None:
+def test_the_largest_step_has_the_most_tokens_of_all_collated_steps(start: Start, training: dict[str, Any]) -> None:
     siamese = {"pair_input": "siamese", "head": "concat"}
     trainer = start(tasks={"sst": {}, "quora": {}, "sts": siamese}, training=training).trainer
     largest: dict[Any, Any] = {}
@@ -84,7 +84,7 @@ def test_a_smaller_step_has_the_first_rows_of_every_set(start: Start, training: 
         assert all(labels == whole[name][:rows] for name, labels in taken.items())
 
 
-def test_probing_leaves_the_feed_as_it_is(start: Start) -> None:
+def test_probing_does_not_change_the_feed(start: Start) -> None:
     trainer = start(**MIXED).trainer
     [load] = loads_of(trainer)
     before = [batch.tokens for batch in trainer.feed(load.sets, load.draws)]
@@ -101,7 +101,9 @@ def test_parameters_and_optimizer_are_counted_to_the_byte(start: Start) -> None:
     weights = sum(value.numel() * 4 for value in run.model.parameters())
     moved = [value for value in run.model.parameters() if value in run.trainer.optimizer.state]
     assert found.parameters == weights
-    assert found.optimizer == sum(value.numel() * 8 + 4 for value in moved)  # two averages, and the step's number
+    assert found.optimizer == sum(
+        value.numel() * 8 + 4 for value in moved
+    )  # two moving averages, and the number of the step
     assert found.other == 0
 
 
@@ -115,12 +117,12 @@ def test_parameters_and_optimizer_are_counted_to_the_byte(start: Start) -> None:
     ],
     ids=["ema", "swa", "proximal", "both"],
 )
-def test_copies_of_the_weights_are_other_state(start: Start, changes: dict[str, Any], copies: int) -> None:
+def test_copies_of_the_weights_count_as_other_state(start: Start, changes: dict[str, Any], copies: int) -> None:
     found = predicted(start(**changes))
     assert found.other == pytest.approx(copies * found.parameters, rel=0.01)
 
 
-def test_pretrained_weights_of_mixout_are_other_state(start: Start) -> None:
+def test_pretrained_weights_of_mixout_count_as_other_state(start: Start) -> None:
     run = start(encoder={"mixout": 0.3})
     held = sum(value.numel() * 4 for name, value in run.model.named_buffers() if name.endswith("pretrained"))
     assert predicted(run).other == held > 0
@@ -131,18 +133,18 @@ def test_activations_grow_with_the_rows(start: Start) -> None:
     assert large == pytest.approx(2 * small, rel=0.15)
 
 
-def test_recomputed_layers_are_predicted_to_take_less(start: Start) -> None:
+def test_recomputed_layers_are_predicted_to_take_less_memory(start: Start) -> None:
     kept, again = (predicted(start(training={"batch_size": 64}, encoder={"recompute": on})) for on in (False, True))
-    assert again.activations < 0.75 * kept.activations  # of two layers, one is there while it is recomputed
+    assert again.activations < 0.75 * kept.activations  # of two layers, one is in memory while it is recomputed
 
 
-def test_what_others_hold_is_added(start: Start) -> None:
+def test_memory_of_a_waiting_model_is_added(start: Start) -> None:
     run = start()
     assert predicted(run, waiting=1000).other - predicted(run).other == 1000
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
-def test_the_prediction_is_near_what_is_measured(start: Start, gradients: str) -> None:
+def test_the_prediction_is_close_to_the_measurement(start: Start, gradients: str) -> None:
     trainer = start(training={**MIXED["training"], "gradients": gradients}).trainer
     [load] = loads_of(trainer)
     prober = Prober(trainer, [load])

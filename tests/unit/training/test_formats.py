@@ -19,7 +19,7 @@ BOUND = {"tf32": 0.02, "bf16": 0.05, "fp16": 0.05}
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("precision", BOUND)
-def test_a_short_training_ends_near_that_in_float32(recipe: MakeRecipe, tmp_path: Path, precision: str) -> None:
+def test_a_short_training_ends_close_to_one_in_float32(recipe: MakeRecipe, tmp_path: Path, precision: str) -> None:
     def losses(name: str) -> list[float]:
         made = recipe(
             training={"epochs": 1, "steps_per_epoch": 120, "sampler": "mixed", "log_every": 1},

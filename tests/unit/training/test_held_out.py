@@ -1,4 +1,4 @@
-"""The held-out loss: the same words every time, a mean over words, and no trace in the model."""
+"""The held-out loss: the same words every time, a mean over words, and no change to the model."""
 
 from __future__ import annotations
 

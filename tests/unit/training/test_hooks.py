@@ -1,4 +1,4 @@
-"""Hooks that report: what a run leaves in metrics.jsonl and TensorBoard."""
+"""Hooks that report: what a run writes to metrics.jsonl and TensorBoard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scores(overall: float, sst: float, sts: float) -> tuple[float, dict[str, dic
 
 
 def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]]]]) -> None:
-    """Let the evaluations of a run have these results."""
+    """Replace the evaluations of a run by these results."""
 
     def evaluate(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
         overall, tasks = story[epoch]
@@ -35,7 +35,7 @@ def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]
 @pytest.mark.parametrize(
     ("every", "steps"), [(1, [1, 2, 3, 4, 5, 6]), (2, [2, 3, 4, 6]), (4, [3, 4, 6]), (100, [3, 6])]
 )
-def test_a_line_is_written_now_and_then_and_after_each_epoch(start: Start, every: int, steps: list[int]) -> None:
+def test_a_line_is_written_every_few_steps_and_after_each_epoch(start: Start, every: int, steps: list[int]) -> None:
     run = start(training={"steps_per_epoch": 3, "log_every": every})
     assert run.fit()
     records = read_records(run.folder.metrics)
@@ -43,7 +43,7 @@ def test_a_line_is_written_now_and_then_and_after_each_epoch(start: Start, every
     assert [record["epoch"] for record in records if record["kind"] == "evaluation"] == [0, 1, 2]
 
 
-def test_a_line_holds_the_mean_of_every_loss_since_the_last(start: Start) -> None:
+def test_a_line_holds_the_mean_of_every_loss_since_the_last_line(start: Start) -> None:
     run = start(training={"steps_per_epoch": 6, "log_every": 3})
     seen: list[dict[str, float]] = []
 
@@ -84,7 +84,7 @@ def test_the_log_says_how_each_epoch_went(start: Start, caplog: pytest.LogCaptur
     assert "epoch 1/2: overall 0.2500 (sst 0.125, quora 0.500, sts 0.500)" in caplog.text
 
 
-def test_a_line_cut_off_is_left_out(tmp_path: Path) -> None:
+def test_a_partial_line_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"kind": "train", "step": 1}\n{"kind": "tr')
     assert read_records(path) == [{"kind": "train", "step": 1}]
@@ -109,7 +109,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     }
 
 
-def test_lines_of_a_run_that_diverged_are_strict_json(start: Start) -> None:
+def test_the_lines_of_a_diverged_run_are_strict_json(start: Start) -> None:
     run = start(training={"steps_per_epoch": 3, "log_every": 1}, optimizer={"learning_rate": 1e30})
     with pytest.raises(TrainingError):
         run.fit()

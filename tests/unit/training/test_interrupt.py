@@ -17,7 +17,7 @@ def trainer() -> Any:
     return SimpleNamespace(stopping=False)
 
 
-def test_the_first_ctrl_c_asks_for_a_stop_and_the_second_ends_at_once(trainer: Any) -> None:
+def test_the_first_ctrl_c_requests_a_stop_and_the_second_exits_immediately(trainer: Any) -> None:
     with stop_on_interrupt(trainer):
         signal.raise_signal(signal.SIGINT)
         assert trainer.stopping
@@ -26,7 +26,7 @@ def test_the_first_ctrl_c_asks_for_a_stop_and_the_second_ends_at_once(trainer: A
 
 
 @pytest.mark.parametrize("pressed", [False, True])
-def test_the_former_handler_is_restored(trainer: Any, pressed: bool) -> None:
+def test_the_previous_handler_is_restored(trainer: Any, pressed: bool) -> None:
     former = signal.getsignal(signal.SIGINT)
     with stop_on_interrupt(trainer):
         assert signal.getsignal(signal.SIGINT) is not former
@@ -35,14 +35,14 @@ def test_the_former_handler_is_restored(trainer: Any, pressed: bool) -> None:
     assert signal.getsignal(signal.SIGINT) is former
 
 
-def test_an_error_restores_the_handler_too(trainer: Any) -> None:
+def test_the_handler_is_restored_after_an_error(trainer: Any) -> None:
     former = signal.getsignal(signal.SIGINT)
     with pytest.raises(RuntimeError), stop_on_interrupt(trainer):
         raise RuntimeError
     assert signal.getsignal(signal.SIGINT) is former
 
 
-def test_outside_of_the_main_thread_the_block_runs_without_a_handler(trainer: Any) -> None:
+def test_no_handler_is_installed_outside_the_main_thread(trainer: Any) -> None:
     former, ran = signal.getsignal(signal.SIGINT), []
 
     def train() -> None:

@@ -35,7 +35,7 @@ def test_a_scaled_loss_gives_the_update_of_the_loss_itself() -> None:
     assert scale.scale == START
 
 
-def test_an_optimizer_that_is_not_fused_clips_alike() -> None:
+def test_an_unfused_optimizer_clips_in_the_same_way() -> None:
     (fused, fused_optimizer), (plain, _) = made(), made()
     plain_optimizer = torch.optim.AdamW(plain.parameters(), lr=0.1, weight_decay=0.01, fused=False)
     fused_optimizer.param_groups[-1]["weight_decay"] = 0.01
@@ -46,7 +46,7 @@ def test_an_optimizer_that_is_not_fused_clips_alike() -> None:
     torch.testing.assert_close(fused.bias, plain.bias)
 
 
-def test_a_step_with_an_overflow_is_left_out_and_halves_the_scale() -> None:
+def test_a_step_with_an_overflow_is_skipped_and_halves_the_scale() -> None:
     (layer, optimizer), scale = made(), DynamicScale()
     step(scale, layer, optimizer)
     before = layer.weight.detach().clone()
@@ -71,7 +71,7 @@ def test_the_scale_grows_after_enough_steps(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == [1, 1, 2, 2, 2, 4, 4]
 
 
-def test_its_state_is_what_a_checkpoint_can_keep() -> None:
+def test_the_state_of_the_scale_fits_into_a_checkpoint() -> None:
     scale = DynamicScale()
     assert set(scale.state_dict()) == {"scale", "streak"}
     assert not NoScale().state_dict()

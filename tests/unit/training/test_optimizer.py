@@ -45,31 +45,31 @@ def test_biases_and_norms_do_not_decay_and_matrices_do(model: MultiTaskModel) ->
         assert decay == (0.0 if "norm" in name or name.endswith("bias") else 0.03), name
 
 
-def test_rates_go_by_role(model: MultiTaskModel) -> None:
+def test_learning_rates_depend_on_the_role(model: MultiTaskModel) -> None:
     for name, (rate, _) in settings(make_optimizer(model.roles(), learning_rates=RATES), model).items():
         assert rate == RATES[name.split(".")[0]], name
 
 
-def test_every_parameter_is_there_once(model: MultiTaskModel) -> None:
+def test_every_parameter_is_in_exactly_one_group(model: MultiTaskModel) -> None:
     optimizer = make_optimizer(model.roles(), learning_rates=RATES)
     members = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     assert sorted(members) == sorted(id(parameter) for parameter in model.parameters())
 
 
-def test_frozen_parameters_are_absent(model: MultiTaskModel) -> None:
+def test_frozen_parameters_are_left_out(model: MultiTaskModel) -> None:
     model.encoder.requires_grad_(False)
     found = settings(make_optimizer(model.roles(), learning_rates=RATES), model)
     assert set(found) == {name for name, _ in model.named_parameters() if name.startswith("heads.")}
 
 
-def test_setting_rates_scales_every_peak(model: MultiTaskModel) -> None:
+def test_setting_rates_scales_every_peak_rate(model: MultiTaskModel) -> None:
     optimizer = make_optimizer(model.roles(), learning_rates=RATES)
     for factor in (0.5, 0.1, 1.0):
         set_rates(optimizer, factor)
         assert rates(optimizer) == pytest.approx({role: rate * factor for role, rate in RATES.items()})
 
 
-def test_averages_and_epsilon_are_passed_on(model: MultiTaskModel) -> None:
+def test_betas_and_epsilon_are_passed_on(model: MultiTaskModel) -> None:
     optimizer = make_optimizer(model.roles(), learning_rates=RATES, betas=(0.8, 0.9), epsilon=1e-6)
     assert {(group["betas"], group["eps"]) for group in optimizer.param_groups} == {((0.8, 0.9), 1e-6)}
 
@@ -98,7 +98,7 @@ def test_layer_decay_does_not_touch_weight_decay(model: MultiTaskModel) -> None:
     assert {name: decay for name, (_, decay) in slower.items()} == {name: decay for name, (_, decay) in plain.items()}
 
 
-def test_a_layer_decay_of_1_leaves_the_groups_as_they_are(model: MultiTaskModel) -> None:
+def test_a_layer_decay_of_1_does_not_change_the_groups(model: MultiTaskModel) -> None:
     plain = make_optimizer(model.roles(), learning_rates=RATES, weight_decay=0.03).param_groups
     decayed_by_1 = decayed(model, 1.0).param_groups
     assert len(plain) == len(decayed_by_1) == 4
@@ -109,14 +109,14 @@ def test_a_layer_decay_of_1_leaves_the_groups_as_they_are(model: MultiTaskModel)
         }
 
 
-def test_the_rate_shown_for_the_encoder_is_its_top_layers(model: MultiTaskModel) -> None:
+def test_the_rate_shown_for_the_encoder_is_that_of_its_top_layer(model: MultiTaskModel) -> None:
     optimizer = decayed(model, 0.5)
     for factor in (1.0, 0.25):
         set_rates(optimizer, factor)
         assert rates(optimizer) == pytest.approx({role: rate * factor for role, rate in RATES.items()})
 
 
-def test_the_recipes_layer_decay_reaches_the_optimizer(start: Callable[..., Any]) -> None:
+def test_the_layer_decay_of_the_recipe_reaches_the_optimizer(start: Callable[..., Any]) -> None:
     trainer = start(optimizer={"learning_rate": 1e-3, "layer_decay": 0.5}).trainer
     peaks = {group["peak"] for group in trainer.optimizer.param_groups if group["role"] == "encoder"}
     assert peaks == {1e-3, 5e-4, 2.5e-4}

@@ -47,7 +47,7 @@ def test_stlr_reaches_0_right_after_the_last_step(total: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 @pytest.mark.parametrize("total", [1, 2, 3, 7, 11, 15])
-def test_every_step_of_a_short_run_moves(name: str, total: int) -> None:
+def test_every_step_of_a_short_run_has_a_positive_rate(name: str, total: int) -> None:
     factors = [SCHEDULES[name]()(step, total) for step in range(total)]
     assert all(0 < factor <= 1 for factor in factors)
 
@@ -70,7 +70,7 @@ def test_cosine_follows_the_closed_form(total: int, warmup: float, end: float) -
 
 
 @pytest.mark.parametrize("total", [30, 100, 333, 1801])
-def test_cosine_rises_as_stlr_does_and_falls_all_the_way(total: int) -> None:
+def test_cosine_rises_like_stlr_and_falls_until_the_end(total: int) -> None:
     factors = np.array([CosineDecay()(step, total) for step in range(total + 1)])
     top = int(np.argmax(factors))
     straight = [STLR()(step, total) for step in range(top)]
@@ -110,7 +110,7 @@ def test_slanted_triangle_starts_and_ends_at_one_32nd_of_the_peak(total: int) ->
 
 
 @pytest.mark.parametrize("total", range(1, 60))
-def test_slanted_triangle_never_leaves_its_band(total: int) -> None:
+def test_slanted_triangle_stays_between_its_bounds(total: int) -> None:
     factors = [SlantedTriangle()(step, total) for step in range(total + 1)]
     assert all(1 / 32 <= factor <= 1 for factor in factors)
     assert max(factors) == 1.0
@@ -135,7 +135,7 @@ def test_a_schedule_depends_on_the_step_alone(name: str) -> None:
         (CosineDecay, {"end": math.nan}, "end: .* found nan"),
     ],
 )
-def test_an_option_of_no_use_is_refused(cls: Any, options: dict[str, Any], reason: str) -> None:
+def test_an_impossible_option_is_refused(cls: Any, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(PalbertError, match=reason):
         cls(**options)
 

@@ -29,12 +29,12 @@ TIMES = ("seconds", "tokens_per_second", "waited")
 
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the final report: it is not the trainer's."""
+    """Skip the final report: it does not belong to the trainer."""
     monkeypatch.setattr(verb, "evaluate", lambda run: None)
 
 
 def state_of(run: Path, name: str = "last") -> dict[str, Any]:
-    """Return everything in a checkpoint but times."""
+    """Return everything in a checkpoint except times."""
     folder = run / "checkpoints" / name
     tensors = {
         f"{file.name}/{key}": value.tolist()
@@ -72,7 +72,7 @@ def crash() -> None:
 
 
 class Ordered(GradientMethod):
-    """Sums the gradients, asks the host to decide, and notes when it is called."""
+    """Sum the gradients, ask the host to decide, and record the order of calls."""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done
@@ -100,7 +100,7 @@ class Ordered(GradientMethod):
         self.done.append("combine")
 
 
-def test_a_step_happens_in_the_order_in_which_it_reads(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parts_of_a_step_run_in_order(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer: Trainer = start(training={"sampler": "mixed", "accumulation": 2}).trainer
     done: list[str] = []
     trainer.gradients = Ordered(done)
@@ -134,10 +134,10 @@ def test_training_lowers_the_loss(recipe: MakeRecipe, tmp_path: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
-# Six steps an epoch, a line every fourth: stopped at the first step, between lines, at a line, at the end of
+# Six steps per epoch, a line every fourth: runs stop at the first step, between lines, at a line, at the end of
 # an epoch, in the second epoch, and at the very last step.
 @pytest.mark.parametrize("stop", [1, 3, 4, 6, 9, 12])
-def test_a_run_stopped_and_resumed_is_the_same_run(
+def test_a_run_stopped_and_resumed_equals_an_uninterrupted_one(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     chosen = recipe(training={"log_every": 4}, optimizer={"schedule": "stlr"})
@@ -166,7 +166,7 @@ def test_a_run_stopped_and_resumed_is_the_same_run(
         ({"sampler": "adaptive-round-robin", "steps_per_epoch": None, "batch_size": 200}, 6, 3 + 6),
     ],
 )
-def test_a_run_of_any_sampler_stopped_and_resumed_is_the_same_run(
+def test_a_run_of_any_sampler_stopped_and_resumed_equals_an_uninterrupted_one(
     recipe: MakeRecipe,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -188,7 +188,7 @@ def test_a_run_of_any_sampler_stopped_and_resumed_is_the_same_run(
 
 
 @pytest.mark.parametrize("step", [6, 8, 12])
-def test_a_run_that_crashed_goes_on_from_its_last_checkpoint(
+def test_a_crashed_run_continues_from_its_last_checkpoint(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     chosen = recipe(training={"log_every": 2, "save_every": 5})
@@ -200,7 +200,7 @@ def test_a_run_that_crashed_goes_on_from_its_last_checkpoint(
     crashed = tmp_path / "crashed"
     assert state_of(crashed)["position"]["step"] == {6: 5, 8: 6, 12: 10}[step]
     with (crashed / "metrics.jsonl").open("a") as stream:
-        stream.write('{"kind": "train", "st')  # a line cut off
+        stream.write('{"kind": "train", "st')  # a partial line
     verb.train(chosen, out=crashed, resume=True)
     assert state_of(crashed) == state_of(whole)
     assert records_of(crashed) == records_of(whole)
@@ -218,7 +218,7 @@ def test_resuming_with_other_settings_is_refused(
         verb.train(recipe(run={"precision": "fp32"}), out=tmp_path / "run", resume=True)
 
 
-def test_a_finished_run_is_not_written_over(recipe: MakeRecipe, tmp_path: Path) -> None:
+def test_a_finished_run_is_not_overwritten(recipe: MakeRecipe, tmp_path: Path) -> None:
     run = verb.train(recipe(), out=tmp_path / "run")
     before = records_of(run)
     with pytest.raises(RunFolderError, match="already holds a run"):
@@ -228,7 +228,7 @@ def test_a_finished_run_is_not_written_over(recipe: MakeRecipe, tmp_path: Path) 
     assert records_of(run) == before
 
 
-def test_a_loss_that_is_no_number_ends_the_run_with_exit_code_1(
+def test_a_loss_of_nan_ends_the_run_with_exit_code_1(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = LOSSES["mse"]
@@ -259,9 +259,9 @@ def test_a_rate_of_0_changes_nothing(start: Start) -> None:
 
 
 @pytest.mark.parametrize("clip", [1e-3, 0.1, float("inf")])
-def test_gradients_are_no_longer_than_the_clip(start: Start, clip: float) -> None:
+def test_gradients_are_clipped_to_the_given_norm(start: Start, clip: float) -> None:
     def norm(trainer: Trainer) -> float:
-        """Take one step and return the length of the gradient that the optimizer took in: m = (1 − β₁) g."""
+        """Take one step and return the norm of the gradient that the optimizer received: m = (1 − β₁) g."""
         trainer.step(trainer.feed(("sts",), {"sts": 0}))
         moments = [state["exp_avg"].flatten() for state in trainer.optimizer.state.values()]
         return float(torch.cat(moments).norm() / (1 - trainer.optimizer.defaults["betas"][0]))
@@ -299,7 +299,7 @@ def test_accumulation_does_not_change_the_step(start: Start, pieces: int) -> Non
 
 
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
-def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> None:
+def test_the_drawn_tasks_match_the_plan(start: Start, sampler: str) -> None:
     run = start(training={"sampler": sampler, "log_every": 4})
     assert run.fit()
     plan = run.trainer.sampler
@@ -315,7 +315,7 @@ def test_the_tasks_drawn_are_those_of_the_plan(start: Start, sampler: str) -> No
     assert run.trainer.position.draws == {task: total[task] * sizes[task] for task in ("sst", "quora", "sts")}
 
 
-def test_a_mixed_step_is_the_sum_of_single_ones_in_one_pass_of_the_encoder(start: Start) -> None:
+def test_a_mixed_step_equals_the_sum_of_single_ones_in_one_encoder_pass(start: Start) -> None:
     weights = {"sst": 1.0, "quora": 0.5, "sts": 2.0}
     changes = {
         "encoder": {"dropout": 0.0, "attention_dropout": 0.0},
@@ -325,9 +325,9 @@ def test_a_mixed_step_is_the_sum_of_single_ones_in_one_pass_of_the_encoder(start
     passes: list[int] = []
 
     def step(trainer: Trainer, tasks: tuple[str, ...]) -> tuple[dict[str, float], torch.Tensor]:
-        """Take one step; return the losses and the gradient that the optimizer saw."""
+        """Take one step; return the losses and the gradient that the optimizer received."""
         seen: list[torch.Tensor] = []
-        trainer.schedule = lambda step, total: 0.0  # the weights stay
+        trainer.schedule = lambda step, total: 0.0  # the weights do not change
         hook = trainer.optimizer.register_step_pre_hook(
             lambda *_: seen.extend(torch.zeros_like(p) if p.grad is None else p.grad for p in trainer.parameters)
         )
@@ -347,7 +347,7 @@ def test_a_mixed_step_is_the_sum_of_single_ones_in_one_pass_of_the_encoder(start
 
 
 class Diary(Hook):
-    """Write down what happens."""
+    """Record what happens."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -408,7 +408,7 @@ def test_a_hook_that_cannot_start_ends_those_that_have(start: Start, monkeypatch
     assert diary.entries == ["start", "end"]
 
 
-def test_a_frozen_encoder_stays_as_it_is(start: Start) -> None:
+def test_a_frozen_encoder_does_not_change(start: Start) -> None:
     run = start(encoder={"frozen": True})
     before = {name: value.clone() for name, value in run.model.state_dict().items()}
     assert run.fit()

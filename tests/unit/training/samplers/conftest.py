@@ -1,4 +1,4 @@
-"""What the sampler tests share: samplers over sets of realistic sizes."""
+"""Fixtures of the sampler tests: samplers over sets of realistic sizes."""
 
 from __future__ import annotations
 

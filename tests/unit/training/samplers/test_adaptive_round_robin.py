@@ -14,7 +14,7 @@ Make = Callable[..., Any]
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
-def test_adaptive_round_robin_stays_with_the_largest_set_at_first(sampler: Make, rounds: int) -> None:
+def test_adaptive_round_robin_starts_with_the_largest_set_alone(sampler: Make, rounds: int) -> None:
     chosen, plain = sampler(AdaptiveRoundRobin, steps=7, rounds=rounds), sampler(RoundRobin, steps=7)
     for epoch in (1, 2, 3, 4, 5):
         assert chosen.epoch(epoch) == ([("quora",)] * 7 if epoch <= rounds else plain.epoch(epoch))
@@ -33,15 +33,15 @@ def test_adaptive_round_robin_goes_through_the_whole_largest_set_first(sampler: 
     [
         ({"sst": "sst", "quora": "quora", "quora+snli": "quora"}, "quora"),
         ({"sst": "sst", "quora": "quora", "more": "sst"}, "quora"),
-        ({"sst": "sst", "quora": "quora", "sst+quora": "sst+quora"}, "sst+quora"),  # nobody reads a name
+        ({"sst": "sst", "quora": "quora", "sst+quora": "sst+quora"}, "sst+quora"),  # names have no meaning
     ],
 )
-def test_only_a_tasks_own_set_goes_first(sampler: Make, tasks: dict[str, str], first: str) -> None:
+def test_adaptive_round_robin_never_starts_with_an_extra_set(sampler: Make, tasks: dict[str, str], first: str) -> None:
     rows = dict(zip(tasks, (10, 50, 500), strict=True))
     assert sampler(AdaptiveRoundRobin, rows=rows, tasks=tasks, steps=3).epoch(1) == [(first,)] * 3
 
 
-def test_adaptive_round_robin_of_one_epoch_is_the_largest_set_alone(sampler: Make) -> None:
+def test_adaptive_round_robin_of_one_epoch_draws_only_the_largest_set(sampler: Make) -> None:
     assert sampler(AdaptiveRoundRobin, epochs=1, steps=3).epoch(1) == [("quora",)] * 3
 
 

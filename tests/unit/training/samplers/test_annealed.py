@@ -1,4 +1,4 @@
-"""Annealed: by size at first, almost evenly at the end."""
+"""Annealed: in proportion to size at first, almost evenly at the end."""
 
 from __future__ import annotations
 

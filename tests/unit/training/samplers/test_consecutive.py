@@ -38,7 +38,7 @@ def test_spans_are_the_epochs_of_each_sampler_in_the_run(parts: list[Any]) -> No
     assert Consecutive(parts).spans == [range(1, 3), range(3, 4), range(4, 7)]
 
 
-def test_sets_of_other_phases_are_planned_never(parts: list[Any]) -> None:
+def test_sets_of_other_phases_are_planned_zero_times(parts: list[Any]) -> None:
     whole = Consecutive(parts)
     assert whole.rows == {"a": 40, "b": 50, "c": 60}
     assert whole.planned(1) == {"a": 3, "b": 2, "c": 0}
@@ -46,7 +46,7 @@ def test_sets_of_other_phases_are_planned_never(parts: list[Any]) -> None:
     assert whole.planned(6) == {"a": 2, "b": 0, "c": 0}
 
 
-def test_one_sampler_is_itself(parts: list[Any]) -> None:
+def test_a_single_sampler_is_unchanged(parts: list[Any]) -> None:
     first, *_ = parts
     whole = Consecutive([first])
     assert [whole.epoch(epoch) for epoch in (1, 2)] == [first.epoch(epoch) for epoch in (1, 2)]

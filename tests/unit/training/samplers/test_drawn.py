@@ -50,7 +50,7 @@ def test_sets_are_drawn_as_often_as_planned(
 ) -> None:
     chosen = sampler(cls, steps=20_000, seed=seed, factors=factors)
     counts, planned = Counter(task for (task,) in chosen.epoch(epoch)), chosen.planned(epoch)
-    # A sound sampler falls below this once in a thousand times; the seeds are fixed.
+    # A correct sampler falls below this once in a thousand times; the seeds are fixed.
     assert chisquare([counts[task] for task in ROWS], [planned[task] for task in ROWS]).pvalue > 1e-3
 
 

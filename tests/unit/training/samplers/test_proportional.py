@@ -1,4 +1,4 @@
-"""Proportional: by size in every epoch."""
+"""Proportional: in proportion to size in every epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All samplers: pure functions of sizes, epoch and seed, as long as they say."""
+"""All samplers: pure functions of sizes, epoch and seed, with the number of steps they announce."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = {"sst": 8544, "quora": 283003, "sts": 6040}
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 @pytest.mark.parametrize("steps", [1, 7, 300])
-def test_an_epoch_has_as_many_steps_as_asked_and_planned(sampler: Make, name: str, steps: int) -> None:
+def test_an_epoch_has_as_many_steps_as_requested_and_planned(sampler: Make, name: str, steps: int) -> None:
     chosen = sampler(SAMPLERS[name], steps=steps)
     for epoch in (1, 3, 5):
         plan = chosen.epoch(epoch)
@@ -30,7 +30,7 @@ def test_an_epoch_has_as_many_steps_as_asked_and_planned(sampler: Make, name: st
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 @pytest.mark.parametrize("epochs", [1, 2, 4])
-def test_epochs_are_as_long_as_they_say_when_the_recipe_does_not(sampler: Make, name: str, epochs: int) -> None:
+def test_samplers_choose_the_length_of_epochs_if_the_recipe_does_not(sampler: Make, name: str, epochs: int) -> None:
     chosen = sampler(SAMPLERS[name], rows={"a": 10, "b": 33, "c": 4}, batch_size=4, steps=None, epochs=epochs)
     lengths = [len(chosen.epoch(epoch)) for epoch in range(1, epochs + 1)]
     assert lengths == [chosen.length(epoch) for epoch in range(1, epochs + 1)]
@@ -46,7 +46,7 @@ def test_a_new_sampler_continues_in_the_middle_of_an_epoch(sampler: Make, name: 
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
-def test_an_epoch_does_not_depend_on_those_before_it(sampler: Make, name: str) -> None:
+def test_an_epoch_does_not_depend_on_earlier_ones(sampler: Make, name: str) -> None:
     used = sampler(SAMPLERS[name], steps=50)
     plans = {epoch: used.epoch(epoch) for epoch in (1, 2, 3, 4, 5)}
     for epoch in (4, 1, 3, 3):
@@ -60,7 +60,7 @@ def test_only_mixed_steps_hold_several_sets(sampler: Make, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
-def test_a_single_set_comes_in_every_step(sampler: Make, name: str) -> None:
+def test_a_single_set_is_in_every_step(sampler: Make, name: str) -> None:
     for epochs in (1, 3):
         assert sampler(SAMPLERS[name], rows={"only": 5}, steps=4, epochs=epochs).epoch(1) == [("only",)] * 4
     whole = sampler(SAMPLERS[name], rows={"only": 5}, batch_size=2, steps=None, epochs=2)

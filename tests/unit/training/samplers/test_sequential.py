@@ -20,7 +20,7 @@ def test_sequential_takes_all_of_one_set_and_then_all_of_the_next(sampler: Make)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 299, 1800])
-def test_sequential_shares_the_steps_out_by_batches(sampler: Make, steps: int) -> None:
+def test_sequential_divides_the_steps_in_proportion_to_batches(sampler: Make, steps: int) -> None:
     chosen = sampler(Sequential, steps=steps)
     total = sum(chosen.batches.values())
     order = [task for (task,) in chosen.epoch(1)]
@@ -29,7 +29,7 @@ def test_sequential_shares_the_steps_out_by_batches(sampler: Make, steps: int) -
         assert abs(count - steps * chosen.batches[task] / total) <= 1
 
 
-def test_sequential_counts_batches_and_not_rows() -> None:
+def test_sequential_counts_batches_rather_than_rows() -> None:
     sizes = {"long": 8, "short": 32}
     rows = {"long": 80, "short": 320}
     chosen = Sequential(

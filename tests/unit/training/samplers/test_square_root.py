@@ -1,4 +1,4 @@
-"""Square root: between by size and evenly."""
+"""Square root: between proportional and even draws."""
 
 from __future__ import annotations
 

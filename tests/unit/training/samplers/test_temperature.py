@@ -1,4 +1,4 @@
-"""Temperature: from by size to evenly."""
+"""Temperature: from proportional to even draws."""
 
 from __future__ import annotations
 
