@@ -11,13 +11,19 @@ import typer
 from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume
 from palbert.terminal import is_first_process, print_memory, print_summary, print_table
 
+QUESTIONS: list[tuple[str, str | tuple[str, str]]] = [
+    ("sst", "The soup arrived cold and nobody seemed to care."),
+    ("quora", ("How can I sleep better at night?", "What helps you get a good night's rest?")),
+    ("sts", ("A cyclist rides through heavy rain.", "Someone is on a bike in the pouring rain.")),
+]
+"""What `palbert demo` asks its trained model, once per task."""
+
 
 def demo(out: Out = Path("runs/demo"), force: Force = False, overrides: Overrides = None) -> None:
     """Train sentiment, paraphrase and similarity on sample data, write a report, and predict.
 
     Example:  palbert demo --out runs/demo
     """
-    from palbert.verbs.demo import QUESTIONS
     from palbert.verbs.predict import load
     from palbert.verbs.train import train
 

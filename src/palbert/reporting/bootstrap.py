@@ -27,34 +27,6 @@ class PairedDifference:
     """Two-sided: how often resampled rows reverse or cancel the difference."""
 
 
-def interval(
-    gold: Values,
-    predicted: Values,
-    metric: Metric,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of a metric.
-
-    The interval is widened if necessary to contain the estimate itself, as with small or skewed samples.
-
-    Args:
-        gold: True values.
-        predicted: Predicted values of the same rows.
-        metric: The metric.
-        resamples: How many times the rows are resampled.
-        seed: The same seed gives the same interval.
-        level: The share of resampled values in the interval.
-
-    Returns:
-        The low and the high end.
-    """
-    values = distribution(gold, [predicted], metric, resamples=resamples, seed=seed)[0]
-    return bounds(values, metric(gold, predicted), level=level)
-
-
 def paired(
     gold: Values,
     a: Values,

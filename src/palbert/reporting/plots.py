@@ -72,21 +72,12 @@ def loss_curves(losses: Mapping[str, Series], *, tasks: Sequence[str] | None = N
     with drawing(width=width, height=height, label=f"Training loss of {', '.join(losses)} by step") as picture:
         axes = picture.figure.subplots()
         top = 0.0
-        for task, (steps, values) in losses.items():
-            x, y = finite_points(steps, values)
-            if len(x) == 0:
-                continue
-            color, _ = stroke(order.index(task))
-            smooth = moving_average(y, window=max(1, len(y) // 15))
-            stride = len(x) // 800 + 1
-            axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
-            axes.plot(x[::stride], smooth[::stride], color=color, label=shorten(task))
-            # One early spike must not flatten the rest of the curve.
-            top = max(top, float(np.quantile(y, 0.995)), float(smooth.max()))
+        for task, series in losses.items():
+            values, smooth = _smoothed_line(axes, task, series, color=stroke(order.index(task))[0])
+            if len(values):  # one early spike must not flatten the rest of the curve
+                top = max(top, float(np.quantile(values, 0.995)), float(smooth.max()))
         axes.set_ylim(0.0, top * 1.08 or 1.0)
-        axes.set_xlabel("step")
-        axes.xaxis.set_major_locator(whole_ticks(5))
-        axes.xaxis.set_major_formatter(count_tick)
+        _step_axis(axes)
         if len(losses) > 1:
             legend(picture.figure, axes)
     return picture.svg
@@ -98,20 +89,34 @@ def cosine_curves(cosines: Mapping[str, Series]) -> str:
     with drawing(width=WIDTH, height=HEIGHT, label=label) as picture:
         axes = picture.figure.subplots()
         axes.axhline(0.0, color=MUTED, linewidth=1.0)
-        for index, (pair, (steps, values)) in enumerate(cosines.items()):
-            x, y = finite_points(steps, values)
-            if len(x) == 0:
-                continue
+        for index, (pair, series) in enumerate(cosines.items()):
             color, dashes = stroke(index)
-            stride = len(x) // 800 + 1
-            smooth = moving_average(y, window=max(1, len(y) // 15))
-            axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
-            axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=shorten(pair))
-        axes.set(xlabel="step", ylabel="cosine")
-        axes.xaxis.set_major_locator(whole_ticks(5))
-        axes.xaxis.set_major_formatter(count_tick)
+            _smoothed_line(axes, pair, series, color=color, dashes=dashes)
+        axes.set_ylabel("cosine")
+        _step_axis(axes)
         legend(picture.figure, axes)
     return picture.svg
+
+
+def _smoothed_line(
+    axes: Axes, name: str, series: Series, *, color: str, dashes: str = "-"
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw the finite values of a series faintly and their moving average strongly; return both."""
+    x, y = finite_points(*series)
+    if len(x) == 0:
+        return y, y
+    smooth = moving_average(y, window=max(1, len(y) // 15))
+    stride = len(x) // 800 + 1
+    axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
+    axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=shorten(name))
+    return y, smooth
+
+
+def _step_axis(axes: Axes) -> None:
+    """Label the horizontal axis with whole steps."""
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(whole_ticks(5))
+    axes.xaxis.set_major_formatter(count_tick)
 
 
 def score_curves(

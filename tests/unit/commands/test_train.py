@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from palbert.commands.train import QUESTIONS
+from palbert.recipe.load import load_recipe
+
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
@@ -72,3 +75,10 @@ def test_demo_trains_reports_and_answers_three_questions(
     assert f"Report: {run / 'report.html'}" in result.out
     again = cli("demo", "--out", run, *small)
     assert again.code == 2 and "already holds a run" in again.err
+
+
+def test_the_demo_asks_every_task_one_question_of_its_kind() -> None:
+    tasks = load_recipe("demo").tasks
+    assert [task for task, _ in QUESTIONS] == list(tasks)
+    for task, text in QUESTIONS:
+        assert tasks[task].kind == ("single" if isinstance(text, str) else "pair")

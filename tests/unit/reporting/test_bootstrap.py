@@ -9,7 +9,14 @@ import pytest
 
 from palbert.metrics import Metric, Values
 from palbert.registry import METRICS, TARGETS
-from palbert.reporting.bootstrap import interval, paired
+from palbert.reporting.bootstrap import bounds, distribution, paired
+
+
+def interval(
+    gold: Values, predicted: Values, metric: Metric, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
+) -> tuple[float, float]:
+    values = distribution(gold, [predicted], metric, resamples=resamples, seed=seed)[0]
+    return bounds(values, metric(gold, predicted), level=level)
 
 
 def rows(count: int, *, seed: int = 0, right: float = 0.8) -> tuple[Values, Values]:

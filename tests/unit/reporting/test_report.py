@@ -16,7 +16,7 @@ import pytest
 from palbert.inference.results import TaskResult
 from palbert.metrics import formula_text, overall
 from palbert.registry import METRICS, TARGETS
-from palbert.reporting.bootstrap import interval
+from palbert.reporting.bootstrap import bounds
 from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import resample_scores, task_summary
 from palbert.reporting.wording import Score, duration, number, percent, size
@@ -189,7 +189,7 @@ def test_the_page_shows_every_part(page: str) -> None:
 
 def test_the_page_gives_the_interval_of_the_main_metric(three_tasks: list[TaskResult], page: str) -> None:
     for one in three_tasks:
-        low, high = interval(one.gold, one.predicted, METRICS[one.metric])
+        low, high = bounds(resample_scores(one)[one.metric], one.scores[one.metric])
         assert f"{number(low)} – {number(high)}" in page
 
 
@@ -269,7 +269,7 @@ def test_a_report_without_resamples_shows_scores_without_intervals(three_tasks: 
     text = render_report(run_report(three_tasks, resampled={}))
     assert number(three_tasks[0].scores[three_tasks[0].metric]) in text
     for one in three_tasks:
-        low, high = interval(one.gold, one.predicted, METRICS[one.metric])
+        low, high = bounds(resample_scores(one)[one.metric], one.scores[one.metric])
         assert f"{number(low)} – {number(high)}" not in text
 
 
