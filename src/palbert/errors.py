@@ -9,7 +9,7 @@ from typing import Literal
 
 
 class PalbertError(ValueError):
-    """What should be, what was found, where; `hint` says what to do about it."""
+    """The message says what was expected, what was found and where; `hint` says what to do about it."""
 
     exit_code = 2
 
@@ -47,7 +47,7 @@ class DeviceError(PalbertError):
 
 
 class TrainingError(PalbertError):
-    """A run that failed by itself, such as one whose loss is no longer a number."""
+    """A run that failed, for example because a loss is no longer a number."""
 
     exit_code = 1
 

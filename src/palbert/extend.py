@@ -1,4 +1,4 @@
-"""Extend: the base class of every part that a recipe can name, and what their methods are called with.
+"""Extend: the base class of every part that a recipe can name, and the types of their arguments.
 
 Derive a class from one of these and name it in a recipe, `"my_module:MyClass"`, or in an entry point of your package.
 docs/guides/add-a-method.md has an example of each.

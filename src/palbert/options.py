@@ -1,4 +1,4 @@
-"""Options: the checks of what a user gives to a named part, so that all parts report mistakes in the same words.
+"""Options: checks of the values that users give to named parts, with the same messages for all parts.
 
 A part checks its options where it is made. Its messages begin with the option's name; `build` puts the place in the
 recipe in front.
@@ -24,7 +24,7 @@ def check_number(
     most: float = math.inf,
     finite: bool = True,
 ) -> float:
-    """Return a number that lies within its bounds; `above` and `below` are excluded themselves."""
+    """Return a number if it is within its bounds; `above` and `below` are exclusive."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     within = number and least <= value <= most and (value > above or above == -math.inf)
     within = within and (value < below or below == math.inf)
@@ -36,14 +36,14 @@ def check_number(
 
 
 def check_count(name: str, value: int, *, least: int = 0) -> int:
-    """Return a whole number that is not below the least."""
+    """Return a whole number if it is at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise PalbertError(f"{name}: expected a whole number from {least}, found {value!r}.")
     return value
 
 
 def check_switch(name: str, value: bool) -> bool:
-    """Return true or false."""
+    """Return a value if it is true or false."""
     if not isinstance(value, bool):
         raise PalbertError(f"{name}: expected true or false, found {value!r}.")
     return value

@@ -123,7 +123,7 @@ def _warn_of_clip(recipe: Recipe) -> None:
     alone = name != "mixed" and name in SAMPLERS.paths and len(recipe.tasks) > 1
     if weighed and alone and math.isfinite(training.clip):
         log.warning(
-            "%s: where a step has one task, training.clip = %g takes this out again of every gradient that is longer; "
+            "%s: where a step has one task, training.clip = %g removes its effect from every gradient that is longer; "
             'set training.clip = inf, or training.sampler = "mixed".',
             ", ".join(weighed), training.clip,
         )  # fmt: skip

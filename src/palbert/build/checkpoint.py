@@ -43,7 +43,7 @@ def _tasks_of(description: dict[str, Any]) -> dict[str, Task]:
 
 @contextmanager
 def _damage_reported(folder: Path) -> Iterator[None]:
-    """Raise CheckpointError where palbert.json lacks an entry or has one of the wrong form."""
+    """Raise CheckpointError if an entry of palbert.json is missing or malformed."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -28,7 +28,7 @@ MEMORIES = ("keep", "recompute")
 "keep" holds one gradient per task. "recompute" holds one task's gradient at a time, and takes more backward passes.
 """
 FindTrunk = Callable[[int], Trunk | None]
-"""Find what one backward pass can split, given the most tasks in a step."""
+"""Find what one backward pass can split, given the maximum number of tasks in a step."""
 
 
 def make_gradients(
@@ -96,7 +96,7 @@ def _weighted(
 
 
 def _most_tasks(recipe: Recipe, plans: Iterable[Plan], *, name: str) -> int:
-    """Return how many tasks a step of these plans holds at most; warn if it is one."""
+    """Return the maximum number of tasks in a step of these plans; warn if it is one."""
     task_of = {set_name: spec.task.name for set_name, spec in recipe.sets.items()}
     most = max((len({task_of[set_name] for set_name in step}) for plan in plans for step in plan), default=1)
     if most < 2:

@@ -52,9 +52,9 @@ def check(
     offered: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> None:
-    """Refuse wrong options of a part, given as to `make`.
+    """Refuse wrong options of a part, with the arguments of `make`.
 
-    Parts of palbert are made, to have them check their options. Others are not: they may not take every size.
+    Palbert's own parts are made, so that they check their options. Others are not: they may not support every size.
     """
     if component.name in registry.paths:
         make(registry, component, place, *arguments, offered=offered, **settings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 
 import torch
 
 from palbert.build.named import make
 from palbert.data.tokenizer import Template
+from palbert.options import takes
 from palbert.recipe.schema import Recipe
 from palbert.registry import SAMPLERS
 from palbert.runtime.distributed import Ranks
@@ -39,7 +39,7 @@ def make_sampler(recipe: Recipe, *, rows: Mapping[str, int]) -> Sampler:
 
 def takes_factors(sampler: Component) -> bool:
     """Whether a sampler draws sets by factors."""
-    return "factors" in inspect.signature(SAMPLERS.find(sampler.name, "training.sampler")).parameters
+    return takes(SAMPLERS.find(sampler.name, "training.sampler"), "factors")
 
 
 def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component:
@@ -55,7 +55,7 @@ def make_buckets(
 ) -> dict[str, Buckets] | None:
     """Choose the sizes of every set's batches from the lengths of its rows; None if steps cannot be captured.
 
-    On CUDA, batches are filled up even if capturing is turned off, so that the results are the same.
+    On CUDA, batches are padded even if capturing is turned off, so that results are the same.
     """
     if device.type != "cuda" or (ranks and ranks.size > 1):
         return None

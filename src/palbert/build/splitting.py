@@ -24,8 +24,8 @@ def find_trunk(
         model: The model.
         objective: The objective.
         machine: Where to compute.
-        tokens: Tokens of a step with a batch of every task, on average.
-        tasks: Tasks of a step, at most.
+        tokens: Mean number of tokens in a step with a batch of every set.
+        tasks: Maximum number of tasks in a step.
         processes: Processes that train together; factors of several cannot be summed.
     """
     obstacle = next(_obstacles(model, objective, machine), None)
@@ -45,7 +45,7 @@ def find_trunk(
 
 
 def _obstacles(model: MultiTaskModel, objective: Objectives, machine: Machine) -> Iterator[str]:
-    """Name what uses the encoder's weights, or several tasks use inside the encoder, in a way that is not split."""
+    """Yield the reasons why gradients of the encoder cannot be split."""
     unknown = model.encoder.unsplittable()
     if unknown:
         yield f"the encoder has custom parts ({', '.join(unknown)})"

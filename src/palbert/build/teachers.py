@@ -1,4 +1,4 @@
-"""Teachers: runs trained before, whose answers to the training rows are soft targets."""
+"""Teachers: earlier runs; their outputs for the training rows are soft targets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from palbert.tasks.spec import Task
 log = logging.getLogger(__name__)
 
 FORMAT = 2
-"""Of the cached answers; raised when models begin to answer differently, which invalidates every entry."""
+"""Version of the cached outputs; a change invalidates every entry."""
 
 
 def check_teachers(recipe: Recipe) -> None:
-    """Refuse teachers that do not answer their task, before anything is loaded; warn if no objective uses them."""
-    listening = {objective.name for stage in recipe.stages for objective in stage.objectives}
+    """Refuse teachers without the task, before anything is loaded; warn if no objective uses them."""
+    objectives = {objective.name for stage in recipe.stages for objective in stage.objectives}
     taught = [task.name for task in recipe.tasks.values() if task.teachers]
-    if taught and not any(name == "distillation" or name not in OBJECTIVES.paths for name in listening):
+    if taught and not any(name == "distillation" or name not in OBJECTIVES.paths for name in objectives):
         log.warning("The teachers of %s have no effect: 'distillation' is not in objectives.", ", ".join(taught))
     for task in recipe.tasks.values():
         for number, run in enumerate(task.teachers):
@@ -90,7 +90,7 @@ class _Teacher:
         try:
             with cache_entry(folder, mark="outputs.npy") as temporary:
                 np.save(temporary / "outputs.npy", outputs)
-        except (RunFolderError, OSError) as error:  # a cache is a convenience
+        except (RunFolderError, OSError) as error:  # the run works without a cache
             log.warning("The teachers' answers cannot be cached: %s", error)
         return outputs
 

@@ -60,7 +60,7 @@ def build_trainer(
     """Put a trainer together, without hooks.
 
     Args:
-        recipe: The recipe, or the stage of it that one phase is.
+        recipe: The recipe, or one stage of it.
         model: The model; which of its parts are trained is set here.
         tokenizer: Its template puts special tokens around texts.
         machine: Where to compute.

@@ -21,7 +21,7 @@ class KeptGradients(WeightedGradients):
         weights: λ of each task.
         parameters: All trained parameters.
         weighting: Computes the weights from the Gram matrix.
-        most_tasks: Tasks in one step, at most: captured steps cannot allocate memory for more. All tasks by default.
+        most_tasks: Maximum number of tasks in a step: captured steps cannot allocate memory for more. All by default.
         elsewhere: Parameters whose gradients a subclass holds in another way.
     """
 

@@ -19,11 +19,11 @@ class Trunk:
     """The parameters whose gradients one backward pass over a batch of all tasks can give per task."""
 
     shared: Sequence[Tensor]
-    """What all tasks share, used only by functions that split its gradients."""
+    """Parameters that all tasks share, used only by functions that split their gradients."""
     own: Sequence[Tensor]
-    """What lies as deep and belongs to one task each, such as adapters."""
+    """Parameters at the same depth that belong to one task each, such as adapters."""
     large: Sequence[Tensor] = ()
-    """Shared parameters so large that the factors of their gradients are kept; needs a single process."""
+    """Large shared parameters: the factors of their gradients are kept; only with a single process."""
 
 
 class SplitGradients(KeptGradients):
@@ -33,8 +33,8 @@ class SplitGradients(KeptGradients):
         weights: λ of each task.
         parameters: All trained parameters.
         weighting: Computes the weights from the Gram matrix.
-        trunk: Those whose gradients can be split.
-        most_tasks: Tasks in one step, at most; all of them by default.
+        trunk: The parameters with gradients that can be split.
+        most_tasks: Maximum number of tasks in a step; all by default.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class SplitGradients(KeptGradients):
         return False
 
     def forward_context(self) -> AbstractContextManager[None]:
-        """Return the context in which losses are computed whose gradients are to be split."""
+        """Return the context in which gradients of losses are split."""
         return self.splitter.splitting()
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Take each task's gradient above the trunk, and all gradients of the trunk at once."""
         losses = self.scaled(losses)
         for task, loss in losses.items():
-            if self.above:  # autograd goes no deeper than necessary: to the top of the trunk
+            if self.above:  # autograd stops at the top of the trunk
                 self._take(task, loss, self.above, retain_graph=True)
             self.kept.row(task)
         inputs = [*self.trunk.shared, *self.trunk.own]
         if inputs:
             with self.splitter.collecting():
                 torch.stack(list(losses.values())).sum().backward(inputs=inputs)  # type: ignore[no-untyped-call]
-        assert all(parameter.grad is None for parameter in self.trunk.shared), "used in a way that is not split"
+        assert all(parameter.grad is None for parameter in self.trunk.shared), "not all uses are split"

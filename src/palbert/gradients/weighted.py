@@ -68,12 +68,12 @@ class WeightedGradients(GradientMethod):
                 log.warning("%s has no effect: no trained parameter is shared by two tasks.", name)
                 self._has_warned = True
             return weights
-        # A task of weight 0 is left out: because of its gradient of 0, MGDA and CAGrad would not move at all.
+        # Tasks of weight 0 are left out: with a gradient of 0 among them, MGDA and CAGrad would not move at all.
         counted = [tasks.index(task) for task, weight in self.weights.items() if weight and task in tasks]
         lengths = gram.diagonal().sqrt()
         cosines = gram / lengths.outer(lengths)
         self._cosines = {f"{tasks[i]}/{tasks[j]}": cosines[i, j].clamp(-1, 1) for i, j in combinations(counted, 2)}
-        # When a run diverges, the log reports which loss it was; solvers would only fail on the matrix.
+        # When a run diverges, the log names the loss that did; the solver would only fail.
         if len(counted) > 1 and gram.isfinite().all():
             found = self.weighting(_unit(gram[counted][:, counted]))
             if found.shape != (len(counted),):

@@ -51,7 +51,7 @@ class Objectives(Objective):
         compared = {name for term in terms if term.compares for name in term.goals}
         averaged = {name for term in terms if term.averages for name in term.goals}
         forward_pass = Pass.of(model, batch, repeated=compared, averaged=averaged)
-        losses = self.supervised.of(batch, {name: forward_pass.answers(name) for name in forward_pass.outputs})
+        losses = self.supervised(batch, {name: forward_pass.answers(name) for name in forward_pass.outputs})
         for term in terms:
             for name, value in term(model, batch, forward_pass).items():
                 losses[name] = losses[name] + value if name in losses else value

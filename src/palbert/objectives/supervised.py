@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
-from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Loss, check_loss
 
 
@@ -18,12 +17,13 @@ class Supervised:
     def __init__(self, losses: Mapping[str, Loss]) -> None:
         self.losses = dict(losses)
 
-    def __call__(self, model: MultiTaskModel, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return each set's mean loss, times the share of the step's rows that this batch holds."""
-        return self.of(batch, {name: [outputs] for name, outputs in model(batch).items()})
+    def __call__(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
+        """Return each set's mean loss, times the share of the step's rows that this batch holds.
 
-    def of(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
-        """Return the same for given outputs; where there are several per set, the mean of their losses."""
+        Args:
+            batch: The batch, with labels.
+            answers: Each set's outputs; if there are several, their losses are averaged.
+        """
         losses = {}
         for name, each in answers.items():
             part = batch.parts[name]

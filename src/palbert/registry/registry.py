@@ -14,7 +14,7 @@ from typing import Any
 from palbert.errors import RecipeError
 
 OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-"""How a recipe names a class that is in no table: "module:Class"."""
+"""A class that is not in a table, as a recipe names it: "module:Class"."""
 REQUIRED = inspect.Parameter.empty
 """Stands for the default of an option that has none."""
 OUTSIDE: list[str] = []
@@ -34,7 +34,7 @@ class Registry(Mapping[str, Any]):
         other_base: Another class that a part may derive from instead.
         paths: Where the class of each name is, as "module:Class".
         values: Whether parts are values of the base class, and not classes that derive from it.
-        given: Arguments that palbert sets when it makes a part; all others are options of the recipe.
+        given: Arguments that palbert passes to a part; all others are options in the recipe.
         extra: The optional dependencies of palbert that parts need, by name.
     """
 
@@ -102,7 +102,7 @@ class Registry(Mapping[str, Any]):
         return " or ".join(f"palbert.extend.{path.partition(':')[2]}" for path in self.bases)
 
     def describe(self, name: str) -> Description:
-        """Return what there is to know about a part: a known name, or "module:Class"."""
+        """Describe a part: a known name, or "module:Class"."""
         found = self.find(name)
         path = self.paths.get(name) or (self.plugins[name].value if name in self.plugins else name)
         documented = importlib.import_module(path.partition(":")[0]) if self.values_only else found
@@ -115,7 +115,7 @@ class Registry(Mapping[str, Any]):
         options = dict(getattr(found, "shared_options", {}))
         for place, parameter in enumerate(inspect.signature(found).parameters.values()):
             named = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-            # A class may name the first argument as it likes: palbert gives it by position.
+            # The first argument may have any name: palbert passes it by position.
             first = place == 0 and parameter.kind != parameter.KEYWORD_ONLY and parameter.default is REQUIRED
             if named and not (self.given and first) and parameter.name not in self.given:
                 options[parameter.name] = parameter.default
@@ -124,7 +124,7 @@ class Registry(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Description:
-    """What there is to know about a part."""
+    """Name, options, extra and summary of a part."""
 
     name: str
     """Its name in a recipe."""
@@ -165,7 +165,7 @@ def _load(path: str, place: str = "") -> Any:
         OUTSIDE.append(path)
     try:
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # somebody else's module may fail in any way
+    except Exception as error:  # an imported module may fail in any way
         prefix = f"{place}: " if place else ""
         raise RecipeError(
             f"{prefix}'{path}' cannot be imported: {type(error).__name__}: {error}.",

@@ -56,12 +56,12 @@ class Recorder:
         return nullcontext([])
 
     def prepare(self) -> None:
-        """Get ready for a recording."""
+        """Get ready for a recording of one or more graphs."""
+        self._random_state = self._generator.clone_state()
 
     def record(self, work: Callable[[], Found]) -> tuple[Graph, Found]:
         """Record some work without computing it; return its graph, and the tensors that replays write results to."""
         graph = torch.cuda.CUDAGraph()
-        self._random_state = self._generator.clone_state()
 
         def recorded() -> Found:
             # Restrict this thread only: another one prepares the next batches at the same time.
@@ -78,7 +78,7 @@ class Recorder:
         """Clean up after a recording that succeeded."""
 
     def recover(self) -> None:
-        """After a failed recording, reset the random generator to its state before that recording."""
+        """After a failed recording, reset the random generator to its state in `prepare`: the work starts again."""
         torch.cuda.synchronize(self.device)
         self._generator.graphsafe_set_state(self._random_state)
 

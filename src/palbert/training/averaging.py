@@ -1,4 +1,4 @@
-"""Weight averages: the model that is evaluated and kept, if it is not the one under training."""
+"""Weight averages: a model to evaluate and save in place of the one under training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palbert.options import check_number
 
 
 class Average(ABC):
-    """Follow the weights of a model under training.
+    """Average the weights of a model under training.
 
     Args:
         model: The model under training.
@@ -24,7 +24,7 @@ class Average(ABC):
     @property
     @abstractmethod
     def model(self) -> nn.Module:
-        """The model to evaluate and to keep."""
+        """The model to evaluate and save."""
 
     @abstractmethod
     def update(self, step: int, total: int) -> None:
@@ -42,7 +42,7 @@ class Average(ABC):
 
 
 class NoAverage(Average):
-    """The model under training is the one to evaluate and to keep."""
+    """No average: the model under training is evaluated and saved."""
 
     @property
     def model(self) -> nn.Module:
@@ -56,13 +56,13 @@ class NoAverage(Average):
 class _Averaged(Average):
     """A second copy of the model with torch's average of its parameters, and the buffers of the model itself.
 
-    Until the first update the model under training is the one to evaluate. Frozen parameters stay the same to the bit.
+    Until the first update, the model under training is evaluated. Frozen parameters stay the same, bit for bit.
     """
 
     def __init__(self, model: nn.Module, formula: Callable[..., None]) -> None:
         super().__init__(model)
         self.average = AveragedModel(model, multi_avg_fn=formula)
-        self.average.n_averaged = self.average.n_averaged.cpu()  # read in every step: on the host, nothing waits for it
+        self.average.n_averaged = self.average.n_averaged.cpu()  # read in every step, so kept on the host
 
     @property
     def model(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Buckets: the few sizes that a set's batches are filled up to, so that steps repeat their shapes."""
+"""Buckets: a few sizes that the batches of a set are padded to, so that steps repeat their shapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Buckets:
     """A few sizes from the average to the largest batch of a set.
 
     The tokens of n rows are a sum of n lengths: n μ on average, with a standard deviation of √n σ. So a handful of
-    sizes around n μ fit nearly all batches with little filling, for any n.
+    sizes around n μ fit nearly all batches with little padding, for any n.
 
     Args:
         lengths: Tokens of every row of the set, truncated, with special tokens.
@@ -32,13 +32,13 @@ class Buckets:
         self.sizes = lru_cache(maxsize=None)(self._sizes)
 
     def _sizes(self, rows: int) -> tuple[int, ...]:
-        """Return the sizes for batches of so many rows, smallest first, without duplicates."""
+        """Return the sizes for batches of this many rows, smallest first, without duplicates."""
         most = rows * int(self.lengths.max())
         sizes = (rows * self._mean + deviations * self._spread(rows) for deviations in DEVIATIONS)
         return tuple(dict.fromkeys(math.ceil(min(size, most) / STEP) * STEP for size in sizes))
 
     def level(self, rows: NDArray[np.int64]) -> int | None:
-        """Return the number of the smallest size that fits; None if the rows are unusually long or short together."""
+        """Return the number of the smallest size that fits; None if their total is unusually large or small."""
         tokens = int(self.lengths[rows].sum())
         if tokens < self._least(len(rows)):
             return None
@@ -49,7 +49,7 @@ class Buckets:
         return self.sizes(rows)[min(level, len(self.sizes(rows)) - 1)]
 
     def slots(self, rows: int, level: int) -> int:
-        """Return how many sequences are needed to fill the shortest batch up to a level."""
+        """Return how many padding sequences the shortest batch needs to reach a level."""
         return math.ceil((self.size(rows, level) - self._least(rows)) / self.longest)
 
     def _least(self, rows: int) -> float:

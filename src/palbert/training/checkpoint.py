@@ -26,7 +26,7 @@ MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
 
 @dataclass(frozen=True)
 class TrainerState:
-    """What resuming needs in addition to the weights that are evaluated."""
+    """What resuming needs in addition to the evaluated weights."""
 
     position: dict[str, Any]
     best: dict[str, float]
@@ -112,7 +112,7 @@ def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Ten
 
 
 def restore_average(folder: Path, average: Average, tensors: dict[str, Tensor]) -> None:
-    """Restore the weights under training, after the model was filled with those that are evaluated."""
+    """Restore the weights under training, after the evaluated weights have been loaded into the model."""
     differing = _differing(average.state(), tensors)
     if differing:
         raise CheckpointError(f"{folder}: the averaged weights do not fit the recipe: {', '.join(differing[:8])}.")

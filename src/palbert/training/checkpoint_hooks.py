@@ -1,4 +1,4 @@
-"""Hooks that save: when checkpoints are written, which are the best, and how all ranks take part."""
+"""Hooks that save: when checkpoints are written, which are the best, and what each rank contributes."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ class SendRandomState(CheckpointHook):
     """Send the state of this rank's random number generators to the first rank, which writes the checkpoint."""
 
     def save(self, trainer: Trainer, evaluation: Evaluation | None) -> None:
-        """Take part in the gathering of states."""
+        """Send the states."""
         random_state(trainer.parameters[0].device, trainer.ranks)
 
 
 class Checkpoints(CheckpointHook):
     """Write `last`, and link it as `best` and `best-<task>` where its scores are the highest so far.
 
-    A checkpoint's own scores are not among the best scores that it holds: whoever resumes from it links it again, in
-    case the run was killed before it could.
+    The best scores in a checkpoint do not include its own: a resumed run links the checkpoint again, in case the old
+    one was killed before it could.
 
     Args:
         folder: Where the checkpoints go.
         tokenizer: Saved with every checkpoint.
-        description: What palbert.json says of the model.
+        description: The content of palbert.json about the model.
         metrics: The metric of each task by which its best checkpoint is chosen.
         every: Steps between two checkpoints of an epoch.
         best: The best scores so far, by checkpoint; those of the run that is resumed.
@@ -93,7 +93,7 @@ class Checkpoints(CheckpointHook):
         self.best = dict(best or {})
 
     def on_start(self, trainer: Trainer) -> None:
-        """Link `last` as best where its scores are the highest, if a killed run did not."""
+        """Link `last` as best where its scores are the highest, in case a killed run did not."""
         if trainer.position.step:
             self._link_best(read_description(self.folder / "last")["scores"])
 

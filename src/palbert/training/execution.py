@@ -81,6 +81,7 @@ class StepRecorder(Recorder):
     def prepare(self) -> None:
         """Wait for the steps before."""
         torch.cuda.synchronize(self.device)
+        super().prepare()
 
     def finish(self) -> None:
         """Free the memory that the computed step worked in: graphs have their own."""

@@ -35,7 +35,7 @@ class Feed:
         template: The special tokens around texts.
         device: Where batches go.
         accumulation: Pieces that a step's rows are cut into.
-        separate: Give each set of a step a batch of its own instead of packing them together.
+        separate: Make one batch per set of a step instead of packing all sets together.
         ranks: The processes that the rows are divided among, before they are cut.
         buckets: The sizes that each set's batches are padded to; batches are not padded unless given.
     """
@@ -65,7 +65,7 @@ class Feed:
         self.waited = 0.0  # seconds that steps spent waiting for their batches
 
     def __call__(self, sets: Sequence[str], draws: Mapping[str, int]) -> list[PackedBatch]:
-        """Return the batches of a step; `draws` is how many rows of each set were drawn before."""
+        """Return the batches of a step; `draws` counts the rows drawn from each set before it."""
         return [batch.to(self.device) for batch in self._collate(sets, draws)]
 
     def count(self, sets: Sequence[str], draws: dict[str, int]) -> None:
@@ -100,7 +100,7 @@ class Feed:
         for number, name in enumerate(sets):
             rows = self.streams[name].batch(draws[name])
             own = np.array_split(rows, self.ranks.size)[self.ranks.rank]
-            # With fewer rows than processes, some take a row that does not count: all see the same sets in a step.
+            # With fewer rows than processes, some take a row with share 0, so that all have the same sets in a step.
             counted, own = len(own) > 0, own if len(own) else rows[-1:]
             first = number % batches * self.accumulation
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
@@ -116,7 +116,7 @@ class Feed:
         if not self.buckets:
             return pieces
         levels = [self.buckets[portion.name].level(portion.rows) for piece in pieces for portion in piece]
-        if None in levels:  # an unusual step stays as it is
+        if None in levels:  # an unusual step is not padded
             return pieces
         level = max(level for level in levels if level is not None)
         return [[replace(portion, filling=self._filling(portion, level)) for portion in piece] for piece in pieces]

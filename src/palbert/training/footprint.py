@@ -19,7 +19,7 @@ from palbert.training.feed import Feed
 from palbert.training.trainer import Trainer
 
 SHARES = (0.5, 0.75)
-"""Of the rows of a step: what the steps have that its peak is predicted from."""
+"""Shares of a step's rows in the smaller steps that its peak is predicted from."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that live when a step is at its peak."""
+    """Bytes in use at the peak of a step."""
 
     parameters: int
     """Of the model and of the objectives."""
@@ -47,7 +47,7 @@ class Footprint:
     other: int
     """Averages and other copies of the weights, and buffers; on CUDA also what libraries hold."""
     gradients: int
-    """What lives at the peak and does not grow with the batch: gradients, and copies of weights that a pass makes."""
+    """In use at the peak, and independent of the batch: gradients, and temporary copies of weights."""
     activations: int
     """What grows with the tokens: kept for the backward pass, or in use at the peak."""
     graphs: int = 0
@@ -85,12 +85,12 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
 
 
 class Prober:
-    """Takes steps of a trainer to see what they need; afterwards the weights are useless.
+    """Takes steps of a trainer to measure their memory; afterwards the weights are useless.
 
     Args:
         trainer: The trainer.
         loads: The largest steps of its plan, one for every combination of sets.
-        waiting: Bytes that others hold on the device meanwhile; CUDA's allocator counts them itself.
+        waiting: Bytes that other trainers hold on the device; CUDA's allocator counts these itself.
     """
 
     def __init__(self, trainer: Trainer, loads: Sequence[Load], *, waiting: int = 0) -> None:
@@ -101,7 +101,7 @@ class Prober:
         self.execution = trainer.execution
 
     def warm_up(self) -> None:
-        """Take a tiny step of every combination of sets: optimizer and gradient method make their state in it."""
+        """Take a tiny step of every combination of sets: optimizer and gradient method then allocate their state."""
         self.trainer.model.train()
         self.trainer.position.step = self.trainer.steps.start
         self.trainer.execution = Eager(self.device)
@@ -115,12 +115,12 @@ class Prober:
     def predict(self, load: Load) -> Footprint:
         """Predict the peak of a step from two smaller ones, along a line in the tokens.
 
-        At every moment of a step the bytes grow along a line, and the peak is the highest of these lines. Where it
-        moves to another moment between the smaller steps and the step itself, the prediction is too low.
+        At every moment of a step the bytes are a linear function of the tokens, and the peak is their maximum. If the
+        peak is at another moment in the whole step than in the smaller ones, the prediction is too low.
         """
         (few, low), (many, high) = self._small_peaks(load)
         slope = (high - low) / (many - few) if many > few else 0.0
-        slope = min(max(slope, 0.0), high / many)  # what grows and what does not are both at least 0
+        slope = min(max(slope, 0.0), high / many)  # so that neither part is negative
         tokens = max(batch.tokens for batch in self._batches(load))
         gradients, activations = int(high - slope * many), int(slope * tokens)
         captured = isinstance(self.execution, Graphs) and not self.execution.obstacle
@@ -138,7 +138,7 @@ class Prober:
             return None
 
     def _measure_graph(self, batches: Sequence[PackedBatch]) -> int:
-        """Return what torch takes from the device to capture a step; 0 where steps cannot be captured."""
+        """Return the memory that capturing a step takes from the device; 0 if steps cannot be captured."""
         if not isinstance(self.execution, Graphs):
             return 0
         self.trainer.execution = self.execution
@@ -161,7 +161,7 @@ class Prober:
                 self.trainer.optimizer.zero_grad()
         raise DeviceError(
             f"A small part of step {load.step:,} does not fit into the memory of {self.device}.",
-            hint="Take a smaller encoder, train fewer parts (training.trains), or lower training.batch_size.",
+            hint="Use a smaller encoder, train fewer parts (training.trains), or lower training.batch_size.",
         )
 
     def _small_peak(self, load: Load, share: float) -> tuple[int, int]:
@@ -173,7 +173,7 @@ class Prober:
         return _smaller(self.trainer.feed, share)(load.sets, load.draws)
 
     def _resting(self) -> Footprint:
-        """Return what lives between two steps."""
+        """Return the memory in use between two steps."""
         trainer = self.trainer
         parameters = [*trainer.model.parameters(), *trainer.parameters]
         optimizer = [

@@ -1,4 +1,4 @@
-"""HeldOut: the masked-word loss on texts that training never sees, with the same words hidden every time."""
+"""HeldOut: the masked-word loss on held-out texts, with the same words hidden every time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from palbert.runtime.progress import track
 from palbert.training.trainer import Evaluation
 
 SPARSER = 4
-"""How many times smaller batches are than in evaluation: each hidden word has a score for the whole vocabulary."""
+"""Factor by which batches are smaller than in evaluation: each hidden word has scores for the whole vocabulary."""
 
 
 class MaskedEvaluation(Evaluation):

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class MetricsLog(Hook):
-    """Write metrics.jsonl, one JSON object per line; show progress; stop a run whose loss is no longer a number.
+    """Write metrics.jsonl, one JSON object per line; show progress; stop a run when a loss is not a number.
 
     Losses stay on the device between lines: reading one waits for the GPU.
     """
@@ -76,7 +76,7 @@ class MetricsLog(Hook):
         self.clock = time.perf_counter()  # evaluation does not count as training time
 
     def on_stop(self, trainer: Trainer) -> None:
-        """Write what was collected, and keep it: a resumed run replaces the line by a whole one."""
+        """Write a line of what was collected so far, and keep it: a resumed run replaces the line by a complete one."""
         position = trainer.position
         losses, cosines = position.losses, position.cosines
         if losses:
@@ -188,7 +188,7 @@ def _mean_of_numbers(values: list[Any]) -> float | None:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl, without lines that a crash cut off."""
+    """Read metrics.jsonl; skip lines that a crash left incomplete."""
     records = []
     if path.is_file():
         for line in path.read_text("utf-8").splitlines():

@@ -20,11 +20,11 @@ class LossScale(nn.Module, ABC):
 
     @abstractmethod
     def divisor(self, norm: Tensor, longest: float) -> Tensor:
-        """Return the divisor that unscales a gradient of this length, and shortens it to `longest` if it is longer."""
+        """Return the divisor that unscales a gradient of this norm, and clips it to a norm of `longest`."""
 
     @abstractmethod
     def overflow(self, norm: Tensor) -> Tensor | None:
-        """Return 1 if the step of a gradient of this length is to be skipped, else 0; None if none ever is."""
+        """Return 1 if a gradient of this norm has overflowed and its step is to be skipped, else 0; None for never."""
 
 
 class NoScale(LossScale):
@@ -35,7 +35,7 @@ class NoScale(LossScale):
         return loss
 
     def divisor(self, norm: Tensor, longest: float) -> Tensor:
-        """Return the divisor that shortens a gradient of this length to `longest` if it is longer."""
+        """Return the divisor that clips a gradient of this norm to `longest`."""
         return _clip_divisor(norm, longest)
 
     def overflow(self, norm: Tensor) -> None:
@@ -60,7 +60,7 @@ class DynamicScale(LossScale):
         return loss * self.scale
 
     def divisor(self, norm: Tensor, longest: float) -> Tensor:
-        """Return the divisor that unscales a gradient of this length, and shortens it to `longest` if it is longer."""
+        """Return the divisor that unscales a gradient of this norm, and clips it to a norm of `longest`."""
         return _clip_divisor(norm / self.scale, longest) * self.scale
 
     def overflow(self, norm: Tensor) -> Tensor:

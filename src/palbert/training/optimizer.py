@@ -32,14 +32,14 @@ def make_optimizer(
         betas: Decay of the two moving averages.
         epsilon: Added to the denominator.
     """
-    # By identity: tensors compare by value.
-    shares = {id(parameter): layer_decay**above for _, above, module in parts for parameter in module.parameters()}
+    # By id, because tensors compare by value.
+    factors = {id(parameter): layer_decay**above for _, above, module in parts for parameter in module.parameters()}
     groups: list[dict[str, Any]] = []
     for role, module in roles:
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        for share in dict.fromkeys(shares.get(id(parameter), 1.0) for parameter in parameters):
-            level = [parameter for parameter in parameters if shares.get(id(parameter), 1.0) == share]
-            peak = learning_rates[role] * share
+        for factor in dict.fromkeys(factors.get(id(parameter), 1.0) for parameter in parameters):
+            level = [parameter for parameter in parameters if factors.get(id(parameter), 1.0) == factor]
+            peak = learning_rates[role] * factor
             for decays in (True, False):
                 members = [parameter for parameter in level if (parameter.ndim >= 2) == decays]
                 if members:
@@ -71,7 +71,7 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: LossScale) -> None:
-    """Unscale the gradient, and shorten it to `longest` if it is longer.
+    """Unscale the gradient, and clip its norm to `longest`.
 
     A fused optimizer divides by `grad_scale` while it reads the gradients, and skips a step by `found_inf`, as for
     torch's GradScaler: neither takes a separate pass over the gradients.

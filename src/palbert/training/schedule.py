@@ -73,7 +73,7 @@ class SlantedTriangle(Schedule):
 
 
 def _warmed_up(step: int, total: int, *, warmup: float, fall: Callable[[float], float]) -> float:
-    """Return the height of a linear rise over a fraction of the run, then of a fall that depends on what is left."""
+    """Return a linear rise over a fraction of the run, then `fall` of the share that is left."""
     rise = max(1.0, warmup * total)
     if step + 1 < rise:
         return (step + 1) / rise

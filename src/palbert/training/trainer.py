@@ -96,8 +96,8 @@ class Evaluate(Protocol):
 class Trainer:
     """Train a model: epochs of steps, with hooks that observe.
 
-    A run with phases has one trainer per phase: `epochs` are its own among the sampler's epochs, all by default, and
-    schedule and average cover the steps of these epochs. Several processes (`ranks`) do the same steps at the same
+    A run with phases has one trainer per phase: `epochs` are those of the phase among the sampler's epochs, all by
+    default, and schedule and average cover only their steps. Several processes (`ranks`) do the same steps at the same
     time, each on its share of the rows.
     """
 
@@ -162,10 +162,11 @@ class Trainer:
     def update(self, batches: Sequence[PackedBatch]) -> Work:
         """Update the weights once; return each set's loss.
 
-        All of it runs on the device without waiting for it, so that it can be captured as CUDA graphs. The exception is
-        what a gradient method decides on the host: it is yielded as a function that the caller runs before the rest.
+        All of it runs on the device, and the host does not wait, so that it can be captured as CUDA graphs. The
+        exception is what a gradient method decides on the host: it is yielded as a function, which the caller runs
+        before the rest.
         """
-        self.optimizer.zero_grad()  # an update may start again after it could not be recorded
+        self.optimizer.zero_grad()  # an update starts again if it cannot be recorded
         self.gradients.clear()
         total: dict[str, Any] = {}
         for batch in batches:

@@ -30,7 +30,7 @@ from palbert.registry import (
 @pytest.mark.parametrize(
     ("training", "weight", "warned"),
     [
-        ({}, 3.0, "tasks.sts.weight: where a step has one task, training.clip = 1 takes this out again"),
+        ({}, 3.0, "tasks.sts.weight: where a step has one task, training.clip = 1 removes its effect"),
         ({"balance": "normalised"}, 1.0, "training.balance: where a step has one task"),
         ({"balance": "normalised", "clip": math.inf}, 3.0, ""),
         ({"balance": "normalised", "sampler": "mixed"}, 3.0, ""),
@@ -43,7 +43,7 @@ def test_weights_that_clipping_takes_out_again_are_mentioned(
     tiny_recipe["training"] |= {"sampler": "annealed", **training}
     tiny_recipe["tasks"] = {"sst": {}, "sts": {"weight": weight}}
     check_names(make_recipe(tiny_recipe))
-    assert ("takes this out again" in caplog.text) == bool(warned) and warned in caplog.text
+    assert ("removes its effect" in caplog.text) == bool(warned) and warned in caplog.text
 
 
 # Options of named parts

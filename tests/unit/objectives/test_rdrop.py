@@ -22,7 +22,7 @@ MakeScene = Callable[..., Any]
 def test_is_0_without_dropout_and_leaves_the_gradient_as_it_is(scene: MakeScene) -> None:
     plain, dropped = scene(), scene()
     batch = plain.batch()
-    torch.stack(list(plain.supervised(plain.model, batch).values())).sum().backward()  # type: ignore[no-untyped-call]
+    torch.stack(list(Objectives(plain.supervised)(plain.model, batch).values())).sum().backward()  # type: ignore[no-untyped-call]
     term = RDrop(dropped.goals, weight=3.0)
     assert all(value == 0 for value in term(dropped.model, batch, dropped.forward_pass(batch)).values())
     losses = Objectives(dropped.supervised, [term])(dropped.model, batch)

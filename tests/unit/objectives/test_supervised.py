@@ -16,6 +16,7 @@ from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
 from palbert.objectives.losses import binary_cross_entropy, cross_entropy, huber
+from palbert.objectives.objectives import Objectives
 from palbert.objectives.supervised import Supervised
 from palbert.recipe.load import make_recipe
 from palbert.registry import LOSSES
@@ -71,7 +72,7 @@ def model_and_tasks(folder: Path) -> tuple[MultiTaskModel, dict[str, Task]]:
 def gradients_in_pieces(folder: Path, tokenizer: TextTokenizer, pieces: int) -> tuple[dict[str, float], torch.Tensor]:
     """Return each task's loss and the gradient of a step that is cut into pieces."""
     model, tasks = model_and_tasks(folder)
-    objective = Supervised({name: LOSSES[task.loss.name] for name, task in tasks.items()})
+    objective = Objectives(Supervised({name: LOSSES[task.loss.name] for name, task in tasks.items()}))
     columns = (
         tokenizer([" ".join(["the"] * (row % 4 + 1)) for row in range(ROWS)]),
         tokenizer([f"phone number {row}" for row in range(ROWS)]),
@@ -111,9 +112,9 @@ def test_pieces_give_the_same_losses_and_gradient_as_one_batch(
     torch.testing.assert_close(gradient, whole_gradient, rtol=1e-4, atol=1e-6)
 
 
-def test_a_batch_without_labels_is_no_training_batch(tiny_encoder: Path, tokenizer: TextTokenizer) -> None:
+def test_a_batch_without_labels_is_not_a_training_batch(tiny_encoder: Path, tokenizer: TextTokenizer) -> None:
     model, tasks = model_and_tasks(tiny_encoder)
-    objective = Supervised({name: LOSSES[task.loss.name] for name, task in tasks.items()})
+    objective = Objectives(Supervised({name: LOSSES[task.loss.name] for name, task in tasks.items()}))
     batch = collate([Portion("sst", "sst", (tokenizer(["a"]),), np.array([0]), 8)], tokenizer.template)
     with pytest.raises(AssertionError, match="has labels"):
         objective(model, batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -46,6 +47,45 @@ def test_garbage_is_not_collected_while_recording() -> None:
     with graphs._without_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+class FakeGenerator:
+    """A generator with a number as its state."""
+
+    def __init__(self, drawn: int = 0) -> None:
+        self.drawn = drawn
+
+    def clone_state(self) -> FakeGenerator:
+        return FakeGenerator(self.drawn)
+
+    def graphsafe_set_state(self, state: FakeGenerator) -> None:
+        self.drawn = state.drawn
+
+
+def test_work_that_starts_again_after_its_second_graph_failed_draws_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = FakeGenerator(drawn=3)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", MagicMock)
+    monkeypatch.setattr(graphs, "_stream", lambda device, thread: MagicMock(device=torch.device("cuda", 0)))
+    monkeypatch.setattr(Recorder, "on_recording_stream", lambda self, work: work())
+    recorder = Recorder(torch.device("cuda"))
+
+    def draw() -> None:
+        generator.drawn += 1
+
+    def fail() -> None:
+        raise RuntimeError
+
+    recorder.prepare()
+    recorder.record(draw)
+    with pytest.raises(RuntimeError):
+        recorder.record(fail)
+    recorder.recover()
+    assert generator.drawn == 3
 
 
 @cuda

@@ -1,4 +1,4 @@
-"""Family: one row of the table of families."""
+"""Family: the parts and weight names of one model type."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 
 Names = tuple[str, ...]
 """Where a parameter comes from: one checkpoint name, or several whose rows are concatenated."""
+
+
+def get(values: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Return a value of config.json; the default if it is missing or null."""
+    return default if values.get(key) is None else values[key]
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Family:
     read_more: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
     """Reads the configuration fields that take more than one key of config.json."""
     positions_after_padding: bool = False
-    """Whether positions are counted from the id of the padding token + 1."""
+    """Whether the first position has the row after the padding token's id, as in RoBERTa."""
     masked_head: Mapping[str, str] = field(default_factory=dict)
     """Our parameter or module of the masked-word head → the checkpoint's."""
     masked_options: Mapping[str, Any] = field(default_factory=dict)

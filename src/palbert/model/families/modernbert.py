@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from palbert.errors import EncoderError
-from palbert.model.families.family import Family
+from palbert.model.families.family import Family, get
 from palbert.options import check_count, check_number
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 BASES = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
-"""By the kind of a layer: the key of its rotary base in older files, and what the base is if no file says so."""
+"""By kind of layer: the key of its rotary base in older files, and the default."""
 
 
 def read_layers(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def read_layers(values: Mapping[str, Any]) -> dict[str, Any]:
     bases = {kind: _rotary_base(values, kind) for kind in BASES}
     side = 0
     if SLIDING in kinds:  # a window of 1 would be 0 on each side, which stands for no window
-        side = check_count("local_attention", _get(values, "local_attention", 128), least=2) // 2
+        side = check_count("local_attention", get(values, "local_attention", 128), least=2) // 2
     return {
         "rotary_bases": tuple(bases[kind] for kind in kinds),
         "windows": tuple(side if kind == SLIDING else 0 for kind in kinds),
@@ -34,7 +34,7 @@ def read_layers(values: Mapping[str, Any]) -> dict[str, Any]:
 def _kinds(values: Mapping[str, Any]) -> list[str]:
     """Return the kind of each layer."""
     layers = check_count("num_hidden_layers", values["num_hidden_layers"], least=1)
-    every = check_count("global_attn_every_n_layers", _get(values, "global_attn_every_n_layers", 3), least=1)
+    every = check_count("global_attn_every_n_layers", get(values, "global_attn_every_n_layers", 3), least=1)
     given = values.get("layer_types")
     if given is None:
         return [SLIDING if number % every else FULL for number in range(layers)]
@@ -48,21 +48,17 @@ def _kinds(values: Mapping[str, Any]) -> list[str]:
 
 def _rotary_base(values: Mapping[str, Any], kind: str) -> float:
     """Return the base of the rotary angles in layers of a kind."""
-    by_kind = _get(values, "rope_parameters", {})
-    parameters = _get(by_kind, kind, {}) if isinstance(by_kind, Mapping) and by_kind.keys() <= BASES.keys() else None
+    by_kind = get(values, "rope_parameters", {})
+    parameters = get(by_kind, kind, {}) if isinstance(by_kind, Mapping) and by_kind.keys() <= BASES.keys() else None
     if not isinstance(parameters, Mapping):
         raise EncoderError(f"expected rope_parameters as a table for each of {FULL} and {SLIDING}, found {by_kind!r}.")
-    scaling = _get(parameters, "rope_type", "default")
+    scaling = get(parameters, "rope_type", "default")
     if scaling != "default" or values.get("rope_scaling") is not None:
         raise EncoderError("expected rotary positions of rope_type 'default', found another scaling.")
     key, usual = BASES[kind]
     if key in values and values[key] is None:  # sliding layers then have the base of the others
         key, usual = BASES[FULL]
-    return float(check_number("rope_theta", _get(parameters, "rope_theta", _get(values, key, usual)), above=0))
-
-
-def _get(values: Mapping[str, Any], key: str, default: Any) -> Any:
-    return default if values.get(key) is None else values[key]
+    return float(check_number("rope_theta", get(parameters, "rope_theta", get(values, key, usual)), above=0))
 
 
 MODERNBERT = Family(
@@ -75,7 +71,7 @@ MODERNBERT = Family(
         "intermediate_size": "intermediate_size",
         "activation": "hidden_activation",
         "norm_epsilon": "norm_eps",
-        # palbert drops out after the embeddings and after each step; these checkpoints were trained without dropout.
+        # palbert has one dropout, after the embeddings and each sublayer; these checkpoints were trained without any.
         "dropout": "mlp_dropout",
         "attention_dropout": "attention_dropout",
         "initializer_range": "initializer_range",

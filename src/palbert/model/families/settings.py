@@ -7,7 +7,7 @@ from typing import Any
 
 from palbert.errors import EncoderError, PalbertError, did_you_mean
 from palbert.model.config import EncoderConfig
-from palbert.model.families.family import Family
+from palbert.model.families.family import Family, get
 from palbert.options import check_count
 from palbert.registry import FAMILIES
 
@@ -38,7 +38,7 @@ def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> Encod
 
 def _read_fields(family: Family, values: Mapping[str, Any], *, pooler: bool) -> EncoderConfig:
     """Read the fields of a configuration; errors name no file."""
-    offset = check_count("pad_token_id", _get(values, "pad_token_id", 1)) + 1 if family.positions_after_padding else 0
+    offset = check_count("pad_token_id", get(values, "pad_token_id", 1)) + 1 if family.positions_after_padding else 0
     fields: dict[str, Any] = dict(family.fixed)
     for ours, theirs in family.settings.items():
         if values.get(theirs) is not None:
@@ -67,13 +67,9 @@ def family_of(values: Mapping[str, Any], *, where: str) -> Family:
 
 
 def _refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
-    kind = _get(values, "position_embedding_type", "absolute")
+    kind = get(values, "position_embedding_type", "absolute")
     if kind != "absolute":
         raise EncoderError(f"{where}: expected position_embedding_type 'absolute', found '{kind}'.")
-
-
-def _get(values: Mapping[str, Any], key: str, default: Any) -> Any:
-    return default if values.get(key) is None else values[key]
 
 
 def _require(values: Mapping[str, Any], key: str, *, where: str) -> Any:

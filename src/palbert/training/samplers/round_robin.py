@@ -15,8 +15,8 @@ class RoundRobin(Deterministic):
     """
 
     def __init__(self, settings: Settings, *, cycle: bool = False) -> None:
-        self.cycle = check_switch("cycle", cycle)  # one_pass reads it
         super().__init__(settings)
+        self.cycle = check_switch("cycle", cycle)
 
     def one_pass(self) -> int:
         """Return the steps until the smallest set ends, or the largest."""

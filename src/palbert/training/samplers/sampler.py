@@ -39,8 +39,13 @@ class Sampler(ABC):
         self.rows = dict(settings.rows)
         self.batches = {name: ceil(rows / settings.batch_sizes[name]) for name, rows in settings.rows.items()}
         self.epochs = settings.epochs
-        self.steps = settings.steps or self.one_pass()
         self.seed = settings.seed
+        self._steps = settings.steps
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of an epoch: those that the recipe sets, or one pass."""
+        return self._steps or self.one_pass()
 
     def one_pass(self) -> int:
         """Return the steps of an epoch if the recipe does not set them."""
@@ -65,7 +70,7 @@ class Sampler(ABC):
 
 
 class Deterministic(Sampler):
-    """A sampler that draws nothing at random: each set comes exactly as often as planned."""
+    """A sampler without randomness: each set comes exactly as often as planned."""
 
     def planned(self, epoch: int) -> dict[str, float]:
         """Return how often each set comes in an epoch."""
