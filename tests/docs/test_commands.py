@@ -45,10 +45,8 @@ def test_the_quickstart_runs_as_it_is_written(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     files = dict(re.findall(r"`([\w-]+\.(?:csv|toml))`\n\n```\w+\n(.*?)```", QUICKSTART, re.DOTALL))
-    assert sorted(files) == ["same-train.csv", "support.toml", "urgency-train.csv"]
+    assert sorted(files) == ["same-dev.csv", "same-train.csv", "support.toml", "urgency-dev.csv", "urgency-train.csv"]
     files["support.toml"] = files["support.toml"].replace('"minilm"', f'"{tiny_encoder}"')
-    for task in ("urgency", "same"):
-        files[f"{task}-dev.csv"] = files[f"{task}-train.csv"]
     files["inbox.csv"] = "message\nAll is well.\n"
     for name, text in files.items():
         (tmp_path / name).write_text(text, "utf-8")

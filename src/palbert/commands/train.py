@@ -19,7 +19,11 @@ QUESTIONS: list[tuple[str, str | tuple[str, str]]] = [
 """What `palbert demo` asks its trained model, once per task."""
 
 
-def demo(out: Out = Path("runs/demo"), force: Force = False, overrides: Overrides = None) -> None:
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The run folder.")] = Path("runs/demo"),
+    force: Force = False,
+    overrides: Overrides = None,
+) -> None:
     """Train sentiment, paraphrase and similarity on sample data, write a report, and predict.
 
     Example:  palbert demo --out runs/demo
