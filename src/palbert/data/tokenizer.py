@@ -61,18 +61,19 @@ class TextTokenizer:
     @classmethod
     def from_folder(cls, folder: Path) -> TextTokenizer:
         """Load tokenizer.json or, if there is none, BERT's vocab.txt."""
-        if (folder / "tokenizer.json").is_file():
-            return cls(Tokenizer.from_file(str(folder / "tokenizer.json")))
-        if (folder / "vocab.txt").is_file():
-            settings = folder / "tokenizer_config.json"
-            config = json.loads(settings.read_text("utf-8")) if settings.is_file() else {}
-            lowercase = bool(config.get("do_lower_case", True))
-            wordpiece = BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lowercase)
-            return cls(wordpiece._tokenizer)
-        raise EncoderError(
-            f"{folder}: no tokenizer.json and no vocab.txt.",
-            hint="Save the tokenizer next to the weights with save_pretrained.",
-        )
+        try:
+            tokenizer = _read_tokenizer(folder)
+        except Exception as error:  # tokenizers raises nothing more specific for a damaged file
+            raise EncoderError(
+                f"{folder}: the tokenizer cannot be read: {error}.",
+                hint="Save it again with save_pretrained, or download the encoder again.",
+            ) from error
+        if tokenizer is None:
+            raise EncoderError(
+                f"{folder}: no tokenizer.json and no vocab.txt.",
+                hint="Save the tokenizer next to the weights with save_pretrained.",
+            )
+        return cls(tokenizer)
 
     def save(self, path: Path) -> None:
         """Write tokenizer.json."""
@@ -109,6 +110,18 @@ class TextTokenizer:
             except TypeError as error:  # surrogates, which a terminal passes on for bytes that are not UTF-8
                 raise DataError("A text is not valid Unicode.", hint="Convert it to UTF-8.") from error
             yield Ragged.from_rows([encoding.ids for encoding in encodings])
+
+
+def _read_tokenizer(folder: Path) -> Tokenizer | None:
+    """Read the tokenizer of an encoder folder; None if it has none."""
+    if (folder / "tokenizer.json").is_file():
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    if not (folder / "vocab.txt").is_file():
+        return None
+    settings = folder / "tokenizer_config.json"
+    config = json.loads(settings.read_text("utf-8")) if settings.is_file() else {}
+    lowercase = bool(config.get("do_lower_case", True))
+    return BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lowercase)._tokenizer
 
 
 def _template(tokenizer: Tokenizer) -> Template:

@@ -108,6 +108,7 @@ class Registry(Mapping[str, Any]):
         documented = importlib.import_module(path.partition(":")[0]) if self.values_only else found
         options = {} if self.values_only else self._options(found)
         summary = (inspect.getdoc(documented) or "").partition("\n")[0]
+        summary = re.sub(r"^Return the ", "The ", summary)  # of a function: what it returns
         return Description(name, options, self.extra.get(name, ""), summary)
 
     def _options(self, found: Any) -> dict[str, Any]:

@@ -76,3 +76,18 @@ def test_a_vocabulary_alone_makes_berts_tokenizer(tmp_path: Path, settings: dict
 def test_a_folder_without_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"no tokenizer\.json and no vocab\.txt"):
         TextTokenizer.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer.json": "{broken"},
+        {"tokenizer.json": '{"version": "1.0"}'},
+        {"vocab.txt": "[UNK]\n[CLS]\n[SEP]\na\nb\n", "tokenizer_config.json": "{broken"},
+    ],
+)
+def test_a_damaged_tokenizer_is_refused_with_its_folder(files: dict[str, str], tmp_path: Path) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    with pytest.raises(EncoderError, match=r"the tokenizer cannot be read: .*Save it again"):
+        TextTokenizer.from_folder(tmp_path)

@@ -45,6 +45,7 @@ def test_the_command_prints_names_options_extras_and_summaries(cli: Cli) -> None
     assert any(line.startswith("pal size = 204, heads = 12, shared_projections = true") for line in lines)
     assert any(line.startswith('lora rank = 8, alpha = 16.0, targets = ["query", "value"]') for line in lines)
     assert any(line.startswith("cosine dropout, scale = none") for line in lines)
+    assert "accuracy The share of rows whose class is right." in lines
 
 
 def test_the_command_prints_one_kind_as_json(cli: Cli) -> None:
