@@ -52,11 +52,13 @@ def read_predictions(path: Path, *, target: Target) -> Predictions:
     with path.open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.DictReader(stream), 1):
             try:
+                if None in row.values():
+                    raise ValueError("fields are missing")
                 ids.append(row["id"])
                 gold.append(target.parse(row["gold"]))
                 predicted.append(target.parse(row["prediction"]))
                 shares.append([float(row[name]) for name in columns if name in row])
-            except (KeyError, TypeError, ValueError) as error:  # TypeError: a short row, whose other fields are None
+            except (KeyError, ValueError) as error:
                 raise DataError(f"{path}, row {number}: not a prediction of this task's target: {error}.") from error
     probabilities = np.array(shares, dtype=np.float64) if columns else None
     return Predictions(ids, target.gold(np.array(gold)), target.gold(np.array(predicted)), probabilities)

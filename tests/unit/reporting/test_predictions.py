@@ -86,11 +86,13 @@ def test_a_file_of_something_else_is_refused_with_its_row(text: str, message: st
         read_predictions(path, target=target)
 
 
-def test_a_short_row_of_numbers_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_row_with_missing_fields_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text("id,gold,prediction\n1,2.5\n", "utf-8")
-    with pytest.raises(DataError, match="row 1: not a prediction of this task's target"):
-        read_predictions(path, target=TARGETS["number"]())
+    gold = "2.5" if name == "number" else "b"
+    path.write_text(f"id,gold,prediction\n1,{gold}\n", "utf-8")
+    with pytest.raises(DataError, match=r"row 1: .*fields are missing"):
+        read_predictions(path, target=TARGETS[name](classes=() if name == "number" else ("a", "b")))
 
 
 def test_texts_longer_than_the_default_limit_of_csv_are_read(tmp_path: Path) -> None:
