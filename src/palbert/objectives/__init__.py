@@ -21,7 +21,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a term is told about a training set."""
+    """What a term knows about a training set."""
 
     target: Target
     """What an answer is."""

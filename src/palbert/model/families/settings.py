@@ -11,7 +11,7 @@ from palbert.model.families.family import Family, get
 from palbert.options import check_count
 from palbert.registry import FAMILIES
 
-REQUIRED = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
+REQUIRED_FIELDS = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
 """Fields that config.json must have; the others have the same defaults everywhere."""
 
 
@@ -28,7 +28,7 @@ def read_config(values: Mapping[str, Any], *, pooler: bool, where: str) -> Encod
     """
     family = family_of(values, where=where)
     _refuse_unsupported(values, where=where)
-    for key in (*(family.settings[ours] for ours in REQUIRED), "max_position_embeddings"):
+    for key in (*(family.settings[ours] for ours in REQUIRED_FIELDS), "max_position_embeddings"):
         _require(values, key, where=where)
     try:
         return _read_fields(family, values, pooler=pooler)

@@ -167,7 +167,7 @@ def _backward_blocks(
     store_rows(to_inputs, to_query * scale, start, own, length, first + QUERY * STRIDE, 3 * STRIDE, WIDTH, COLUMNS)
 
 
-class Plan(NamedTuple):
+class Tiling(NamedTuple):
     """How a call is cut into programs."""
 
     longest: int
@@ -180,7 +180,7 @@ class Plan(NamedTuple):
     """Width of a head, rounded up to a power of two; tensor cores need at least 16."""
 
     @classmethod
-    def of(cls, inputs: Tensor, sequences: int, longest: int) -> Plan:
+    def of(cls, inputs: Tensor, sequences: int, longest: int) -> Tiling:
         """Choose the blocks."""
         tokens, _, heads, width = inputs.shape
         are_short = tokens <= SHORT * sequences and sequences * heads >= FEW
@@ -239,7 +239,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         inputs = query_key_value.contiguous()
         tokens, _, heads, width = inputs.shape
-        plan = Plan.of(inputs, len(starts) - 1, longest)
+        tiling = Tiling.of(inputs, len(starts) - 1, longest)
         output = inputs.new_empty((tokens, heads, width))
         logsums = inputs.new_empty((tokens, heads), dtype=torch.float32)
         # Without a bias or dropout nothing is read through their pointers, but there must be some.
@@ -247,10 +247,10 @@ class _Attention(torch.autograd.Function):
         numbers, place = (logsums, 0) if seed is None else seed
         scale = width**-0.5 if scale is None else scale
         ctx.numbers = (place, longest, scale, 1 / (1 - probability), threshold(probability), heads, width)
-        ctx.plan, ctx.choices = plan, (bias is not None, seed is not None)
-        _forward[(len(starts) - 1, heads, plan.blocks)](
-            inputs, scores, starts, output, logsums, numbers, *ctx.numbers, plan.columns, plan.block, *ctx.choices,
-            **plan.options,
+        ctx.tiling, ctx.choices = tiling, (bias is not None, seed is not None)
+        _forward[(len(starts) - 1, heads, tiling.blocks)](
+            inputs, scores, starts, output, logsums, numbers, *ctx.numbers, tiling.columns, tiling.block, *ctx.choices,
+            **tiling.options,
         )  # fmt: skip
         ctx.save_for_backward(inputs, scores, starts, output, logsums, numbers)
         return output
@@ -259,20 +259,20 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, scores, starts, output, logsums, numbers = ctx.saved_tensors
-        heads, plan = inputs.shape[2], ctx.plan
+        heads, tiling = inputs.shape[2], ctx.tiling
         to_inputs = torch.empty_like(inputs)
         biased, _ = ctx.choices
         sequences = len(starts) - 1
-        sums = (sequences * plan.blocks, heads, 2 * plan.blocks * plan.block) if biased else (0,)
+        sums = (sequences * tiling.blocks, heads, 2 * tiling.blocks * tiling.block) if biased else (0,)
         # With several blocks, each program reaches only some of the distances.
-        to_distances = (torch.empty if plan.blocks == 1 else torch.zeros)(sums, device=inputs.device)
-        kernel = _backward_whole if plan.blocks == 1 else _backward_blocks
-        kernel[(sequences, heads, plan.blocks)](
+        to_distances = (torch.empty if tiling.blocks == 1 else torch.zeros)(sums, device=inputs.device)
+        kernel = _backward_whole if tiling.blocks == 1 else _backward_blocks
+        kernel[(sequences, heads, tiling.blocks)](
             inputs, scores, starts, output, logsums, gradient.contiguous(), to_inputs, to_distances, numbers,
-            *ctx.numbers, plan.columns, plan.block, *ctx.choices, **plan.options,
+            *ctx.numbers, tiling.columns, tiling.block, *ctx.choices, **tiling.options,
         )  # fmt: skip
         to_bias = None
         if biased:
-            first = plan.blocks * plan.block - plan.longest  # distances that only blocks have
+            first = tiling.blocks * tiling.block - tiling.longest  # distances that only blocks have
             to_bias = to_distances.sum(0)[:, first : first + scores.shape[1]].to(scores.dtype)
         return to_inputs, to_bias, None, None, None, None, None
