@@ -24,13 +24,13 @@ def sequences(batch: PackedBatch) -> list[list[int]]:
     return [batch.ids[a:b].tolist() for a, b in itertools.pairwise(starts)]
 
 
-def test_singles_are_framed() -> None:
+def test_single_texts_are_framed_by_special_tokens() -> None:
     batch = collate([Portion("a", "a", (FIRST,), ALL, 8)], TEMPLATE)
     assert sequences(batch) == [[101, 1, 2, 3, 103], [101, 103], [101, 4, 103], [101, 5, 6, 7, 8, 9, 10, 103]]
     assert batch.types.unique().tolist() == [0]
 
 
-def test_what_fills_a_batch_up_is_no_word() -> None:
+def test_a_batch_is_filled_up_with_a_special_token() -> None:
     filling = Filling(24, slots=2, longest=8)
     batch = collate([Portion("a", "a", (FIRST,), ALL[:3], 8, filling=filling)], TEMPLATE)
     assert sequences(batch)[3:] == [[101] * 8, [101] * 6]
@@ -39,12 +39,12 @@ def test_what_fills_a_batch_up_is_no_word() -> None:
     assert bare.filler == 0
 
 
-def test_rows_come_in_the_order_asked_for() -> None:
+def test_rows_come_in_the_requested_order() -> None:
     batch = collate([Portion("a", "a", (FIRST,), np.array([2, 0, 2]), 8)], TEMPLATE)
     assert sequences(batch) == [[101, 4, 103], [101, 1, 2, 3, 103], [101, 4, 103]]
 
 
-def test_joint_pairs_are_one_sequence_with_types() -> None:
+def test_joint_pairs_form_one_sequence_with_token_types() -> None:
     batch = collate([Portion("a", "a", (FIRST, SECOND), ALL[:3], 8)], TEMPLATE)
     assert sequences(batch) == [[101, 1, 2, 3, 102, 11, 103], [101, 102, 12, 13, 103], [101, 4, 102, 103]]
     assert batch.types.tolist() == [0, 0, 0, 0, 0, 1, 1, *[0, 0, 1, 1, 1], *[0, 0, 0, 1]]
@@ -67,7 +67,7 @@ def test_positions_count_from_0_in_every_sequence() -> None:
     assert batch.starts.dtype == torch.int32
 
 
-def test_each_tasks_part_of_a_mixed_batch_is_what_it_is_alone() -> None:
+def test_each_part_of_a_mixed_batch_equals_a_batch_of_that_task_alone() -> None:
     portions = [
         Portion("joint", "joint", (FIRST, SECOND), ALL, 7, labels=np.arange(4) * 10),
         Portion("single", "single", (FIRST,), np.array([3, 1]), 5),

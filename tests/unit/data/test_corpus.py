@@ -1,4 +1,4 @@
-"""Corpus: each text once, some held out, long ones in pieces, nothing lost."""
+"""Corpus: each text once, some held out, long ones split into pieces without loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def numbered(count: int) -> Ragged:
     return Ragged.from_rows([[number, number + 1] for number in range(count)])
 
 
-def test_a_text_that_comes_twice_is_used_once_and_an_empty_one_not_at_all() -> None:
+def test_repeated_texts_are_used_once_and_empty_ones_never() -> None:
     columns = [Ragged.from_rows([[1, 2], [3], [1, 2], []]), Ragged.from_rows([[3], [4, 5], [1]])]
     parts = split_corpus(columns, room=10, held_out=0.2, seed=0)
     assert sorted(rows_of(parts[0]) + rows_of(parts[1])) == [(1,), (1, 2), (3,), (4, 5)]
@@ -29,13 +29,13 @@ def test_a_text_that_comes_twice_is_used_once_and_an_empty_one_not_at_all() -> N
     ("count", "share", "expected"),
     [(10_000, 0.02, 200), (1_000, 0.02, FEWEST_HELD_OUT), (100, 0.02, 20), (3, 0.02, 1), (10, 0.999, 9)],
 )
-def test_a_share_is_held_out_and_some_in_any_case(count: int, share: float, expected: int) -> None:
+def test_a_share_of_the_texts_but_at_least_one_is_held_out(count: int, share: float, expected: int) -> None:
     train, held_out = split_corpus([numbered(count)], room=8, held_out=share, seed=0)
     assert (len(train), len(held_out)) == (count - expected, expected)
     assert not set(rows_of(train)) & set(rows_of(held_out))
 
 
-def test_the_seed_draws_what_is_held_out() -> None:
+def test_the_seed_decides_which_texts_are_held_out() -> None:
     drawn = [rows_of(split_corpus([numbered(400)], room=8, held_out=0.1, seed=seed)[1]) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
 

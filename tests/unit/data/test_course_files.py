@@ -1,4 +1,4 @@
-"""The course's own files are read as they are: set PALBERT_DATA to their folder."""
+"""The files of the course are read unchanged: set PALBERT_DATA to their folder."""
 
 from __future__ import annotations
 

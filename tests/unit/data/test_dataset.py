@@ -1,4 +1,4 @@
-"""Datasets: rows read, checked and tokenized; the cache gives the same and notices every change."""
+"""Datasets: rows read, checked and tokenized; the cache gives the same rows and is invalidated by every change."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_bad_rows_are_dropped_and_counted_if_asked(tmp_path: Path, cache: Path, 
     assert (list(found.ids), found.dropped, found.unmapped) == (["1", "5"], 3, 0)
 
 
-def test_dropping_bad_rows_does_not_excuse_a_wrong_label(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_a_wrong_label_is_refused_even_if_bad_rows_are_dropped(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer
+) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgreat\n")
     with pytest.raises(DataError) as caught:
         load_dataset(files_of(task(train=path, bad_rows="drop"), "train"), tokenizer, cache=cache)
@@ -151,7 +153,9 @@ def test_a_set_without_rows_is_refused(
         load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
 
 
-def test_a_set_that_loses_all_its_rows_says_how_many(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_a_set_that_loses_all_its_rows_is_refused_with_their_number(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer
+) -> None:
     path = make(tmp_path, HEADER + "1\t\t0\n2\ta\tneutral\n")
     own = task(train=path, bad_rows="drop", labels={"neutral": "drop"})
     with pytest.raises(DataError, match=r"no rows for own train \(2 were dropped\)"):
@@ -168,14 +172,14 @@ def test_a_test_set_may_lack_the_label_column(tmp_path: Path, cache: Path, token
         load_dataset(files_of(own, "train"), tokenizer, cache=cache)
 
 
-def test_a_test_sets_labels_are_read_where_they_are(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_labels_of_a_test_set_are_read_if_present(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n")
     labels = load_dataset(files_of(task(test=path), "test"), tokenizer, cache=cache).labels
     assert labels is not None
     assert labels.tolist() == [1]
 
 
-def test_half_labelled_test_sets_are_refused(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_partly_labelled_test_sets_are_refused(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     with_labels = make(tmp_path, HEADER + "1\ta\tgood\n", name="1.tsv")
     without = make(tmp_path, "id\ttext\n2\tb\n", name="2.tsv")
     with pytest.raises(DataError, match="some files have the column 'label' and some do not"):
@@ -192,7 +196,7 @@ def test_emoji_and_texts_without_tokens_are_rows_too(tmp_path: Path, cache: Path
     assert found.tokens[0].lengths.tolist() == [2, 0, 1, 1]
 
 
-def test_the_cache_gives_the_same_without_reading(
+def test_the_cache_gives_the_same_set_without_reading_the_files(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make(tmp_path, HEADER + "1\ta 🎉\tgood\n2\t\tbad\n3\tc d\tbad\n")
@@ -215,7 +219,7 @@ def test_the_cache_gives_the_same_without_reading(
 
 
 @pytest.mark.parametrize("lost", ["tokens0*", "text0*", "ids*", "labels.npy"])
-def test_a_cache_that_has_lost_a_file_is_written_again(
+def test_an_incomplete_cache_is_written_again(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer, caplog: pytest.LogCaptureFixture, lost: str
 ) -> None:
     own = task(train=make(tmp_path, HEADER + "x\tthe phone\tgood\n"))
@@ -227,7 +231,7 @@ def test_a_cache_that_has_lost_a_file_is_written_again(
     assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
 
 
-def test_a_changed_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_a_changed_file_invalidates_the_cache(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\tabc\tgood\n")
     first = load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
     make(tmp_path, HEADER + "1\tabd\tgood\n")  # of the same size, in the same second
@@ -248,7 +252,7 @@ def test_a_changed_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextT
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_changed_setting_is_noticed(
+def test_a_changed_setting_invalidates_the_cache(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer, change: dict[str, Any]
 ) -> None:
     path = make(tmp_path, HEADER + '1\t"a"\tgood\n2\tb\tbad\n')
@@ -259,7 +263,7 @@ def test_a_changed_setting_is_noticed(
     assert len(list(cache.iterdir())) == 2
 
 
-def test_the_label_mapping_of_one_file_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_a_changed_label_mapping_invalidates_the_cache(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n")
     found = [
         load_dataset(files_of(task(train={"path": path, "labels": labels}), "train"), tokenizer, cache=cache).labels
@@ -268,7 +272,7 @@ def test_the_label_mapping_of_one_file_is_noticed(tmp_path: Path, cache: Path, t
     assert [None if labels is None else labels.tolist() for labels in found] == [[1], [0]]
 
 
-def test_another_tokenizer_is_noticed(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+def test_another_tokenizer_invalidates_the_cache(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     path = make(tmp_path, HEADER + "1\ta\tgood\n")
     raw = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 77, "[CLS]": 1, "[SEP]": 2}, unk_token="[UNK]"))
     raw.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
@@ -297,7 +301,7 @@ def test_without_a_cache_the_rows_are_the_same(
         ({"HOME": "/c"}, "/c/.cache/palbert"),
     ],
 )
-def test_the_cache_is_where_the_environment_says(
+def test_the_environment_chooses_the_folder_of_the_cache(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
 ) -> None:
     for name in ("PALBERT_CACHE", "XDG_CACHE_HOME"):

@@ -1,4 +1,4 @@
-"""Overlap: which training rows dev and test hold too, and that training goes without them."""
+"""Overlap: which training rows are also in dev or test, and that training leaves them out."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from palbert.recipe.sections import PretrainingSection
 Write = Callable[..., Path]
 
 TRAIN = [
-    ("A man sings.", "A dog runs.", "1"),  # in dev, the other way round and in capitals
+    ("A man sings.", "A dog runs.", "1"),  # in dev, in reverse order and in capitals
     ("A man sings.", "A cat sleeps.", "0"),  # one text of dev
-    ("It rains.", "It is  wet.", "1"),  # in test, but for spaces
+    ("It rains.", "It is  wet.", "1"),  # in test, except for spaces
     ("New here.", "New there.", "0"),
     ("New here too.", "New there too.", "1"),
 ]
@@ -79,7 +79,7 @@ def test_rows_of_dev_and_test_are_left_out_when_asked(
     assert kept(values, tokenizer, *kinds) == list(ids)
 
 
-def test_what_is_kept_of_a_row_stays_together(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
+def test_the_fields_of_a_kept_row_stay_together(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
     whole = load_training_sets(make_recipe(values), tokenizer)["quora"].rows
     values["tasks"]["quora"]["drop_overlap"] = "dev"
     part = load_training_sets(make_recipe(values), tokenizer)["quora"].rows
@@ -88,10 +88,10 @@ def test_what_is_kept_of_a_row_stays_together(values: dict[str, Any], tokenizer:
         assert [column[row] for column in part.texts] == [column[row + 1] for column in whole.texts]
         assert [list(column[row]) for column in part.tokens] == [list(column[row + 1]) for column in whole.tokens]
         assert part.labels[row] == whole.labels[row + 1]
-    assert values["tasks"]["quora"]["dev"] in part.files  # what is left out depends on it
+    assert values["tasks"]["quora"]["dev"] in part.files  # the removed rows depend on it
 
 
-def test_rows_are_counted_by_what_would_leave_them_out(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
+def test_overlapping_rows_are_counted_per_setting(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
     recipe = make_recipe(values)
     dataset = load_training_sets(recipe, tokenizer)["quora"].rows
     assert count_overlap(recipe.tasks["quora"], dataset) == {"dev": 1, "test": 1, "dev-texts": 2, "test-texts": 1}
@@ -103,7 +103,7 @@ def test_test_labels_are_never_read(values: dict[str, Any], tokenizer: TextToken
     assert kept(values, tokenizer, "test") == list("0134")
 
 
-def test_extra_sets_and_triplets_go_by_the_dev_rows_of_their_task(
+def test_extra_sets_and_triplets_are_compared_with_the_dev_rows_of_their_task(
     values: dict[str, Any], tokenizer: TextTokenizer, tmp_path: Path
 ) -> None:
     nli = [("a man sings.", "A dog runs.", "entailment"), ("A tree.", "A plant.", "entailment")]
@@ -123,14 +123,14 @@ def test_extra_sets_and_triplets_go_by_the_dev_rows_of_their_task(
     assert list(found["quora+made"].rows.ids) == ["1"]
 
 
-def test_further_pretraining_goes_without_them_too(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
+def test_further_pretraining_leaves_overlapping_rows_out_too(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
     section = PretrainingSection(held_out=0.2)
     sizes = []
     for kinds in ([], ["dev-texts"]):
         values["tasks"]["quora"]["drop_overlap"] = kinds
         train, held_out, _ = load_corpus(make_recipe(values), section, tokenizer)
         sizes.append(len(train) + len(held_out))
-    assert sizes == [9, 6]  # "A man sings." comes twice
+    assert sizes == [9, 6]  # "A man sings." appears twice
 
 
 def test_a_set_that_would_be_empty_is_refused(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
@@ -146,7 +146,7 @@ def test_a_test_split_without_files_is_refused(values: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("no_plots", "on_cpu")
-def test_a_run_says_what_overlaps_and_what_it_left_out(
+def test_a_run_reports_overlapping_and_removed_rows(
     values: dict[str, Any], write_recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "palbert")
@@ -161,7 +161,7 @@ def test_a_run_says_what_overlaps_and_what_it_left_out(
     assert "quora train: 2 rows were left out because they are also in dev or test." in report["notes"]
     assert report["rows"]["quora"]["train"] == 3
     assert load_recipe(run / "recipe.toml").tasks["quora"].drop_overlap == ("dev", "test")
-    assert palbert.load(run).predict("quora", [("One.", "Two.")])  # a checkpoint knows no files to compare with
+    assert palbert.load(run).predict("quora", [("One.", "Two.")])  # a checkpoint has no files to compare with
 
 
 def test_hundreds_of_thousands_of_pairs_take_seconds() -> None:
@@ -179,5 +179,5 @@ def test_hundreds_of_thousands_of_pairs_take_seconds() -> None:
     assert (found[1] | ~found[0]).all()
 
 
-def test_normal_texts_ignore_case_and_spaces() -> None:
+def test_normalized_texts_ignore_case_and_spaces() -> None:
     assert normal("  Straße \t A\u00a0b\n") == normal("STRASSE a B") == "strasse a b"

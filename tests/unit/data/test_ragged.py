@@ -1,4 +1,4 @@
-"""Ragged and Texts behave as the lists they stand for."""
+"""Ragged and Texts behave like the lists they represent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = [[5, 6], [], [7], [1, 2, 3, 4]]
 TEXTS = ["plain", "", "ünï 中文", "🎉🙂", "a\nb\t\r"]
 
 
-def test_rows_come_back_as_they_went_in() -> None:
+def test_rows_are_returned_unchanged() -> None:
     ragged = Ragged.from_rows(ROWS)
     assert [list(ragged[row]) for row in range(len(ragged))] == ROWS
     assert list(ragged.lengths) == [2, 0, 1, 4]
@@ -24,14 +24,14 @@ def test_concatenation_appends_rows() -> None:
     assert [list(joined[row]) for row in range(len(joined))] == ROWS
 
 
-def test_rows_may_be_counted_from_the_end() -> None:
+def test_negative_indices_count_from_the_end() -> None:
     ragged, texts = Ragged.from_rows(ROWS), Texts.from_rows(TEXTS)
     assert [list(ragged[-row]) for row in range(1, 5)] == ROWS[::-1]
     assert texts[-1] == TEXTS[-1]
 
 
 @pytest.mark.parametrize("row", [4, -5, 100])
-def test_a_row_that_is_not_there_is_an_error(row: int) -> None:
+def test_an_index_out_of_range_is_an_error(row: int) -> None:
     with pytest.raises(IndexError):
         Ragged.from_rows(ROWS)[row]
 
@@ -45,12 +45,12 @@ def test_texts_are_a_sequence_of_strings() -> None:
 
 
 @pytest.mark.parametrize("rows", [TEXTS, [], [""]], ids=["texts", "none", "empty"])
-def test_a_saved_array_is_the_same_when_loaded(tmp_path: Path, rows: list[str]) -> None:
+def test_a_saved_array_loads_unchanged(tmp_path: Path, rows: list[str]) -> None:
     Texts.from_rows(rows).bytes.save(tmp_path, "texts")
     assert list(Texts(Ragged.load(tmp_path, "texts"))) == rows
 
 
-def test_ranges_are_laid_end_to_end() -> None:
+def test_ranges_are_concatenated() -> None:
     starts, lengths = np.array([5, 0, 9, 3]), np.array([2, 3, 0, 1])
     expected = [place for start, length in zip(starts, lengths, strict=True) for place in range(start, start + length)]
     assert list(ranges(starts, lengths)) == expected

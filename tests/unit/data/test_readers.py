@@ -1,4 +1,4 @@
-"""Readers: whatever the form of a file, the same columns come out, and errors name file and line."""
+"""Readers: every file format gives the same columns, and errors name file and line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def file(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def test_the_courses_form_is_read_as_it_is(tmp_path: Path) -> None:
+def test_the_format_of_the_course_is_read(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", '\tid\tsentence\tsentiment\n0\tx1\t"a ""b"", c"\t3.0\n1\tx2\tplain\t0\n')
     assert read(path) == {
         "": ["0", "1"],
@@ -45,12 +45,12 @@ def test_the_courses_form_is_read_as_it_is(tmp_path: Path) -> None:
     }
 
 
-def test_the_courses_test_files_have_an_odd_header(tmp_path: Path) -> None:
+def test_the_odd_header_of_the_course_test_files_is_read(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "0\t\tid\tsentence\n0\t8\tx1\tfirst\n1\t9\tx2\tsecond\n")
     assert read(path) == {"0": ["0", "1"], "": ["8", "9"], "id": ["x1", "x2"], "sentence": ["first", "second"]}
 
 
-def test_two_columns_of_one_name_are_refused_unless_they_have_none(tmp_path: Path) -> None:
+def test_repeated_column_names_are_refused_unless_they_are_empty(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.csv, line 1: two columns are named 'a'\."):
         read(file(tmp_path, "a.csv", "a,b,a\n1,2,3\n"))
     assert set(read(file(tmp_path, "b.csv", ",b,\n1,2,3\n"))) == {"", "b"}
@@ -76,20 +76,18 @@ def test_quoting_off_keeps_the_quotes_of_a_csv(tmp_path: Path, separator: str) -
 @pytest.mark.parametrize(
     ("row", "said"), [('a,"never closed', "a quote that opens here is never closed"), ('a,"b"c', "expected after")]
 )
-def test_quotes_that_do_not_fit_are_refused_with_the_line_where_the_row_begins(
-    tmp_path: Path, row: str, said: str
-) -> None:
+def test_unbalanced_quotes_are_refused_with_the_first_line_of_the_row(tmp_path: Path, row: str, said: str) -> None:
     (tmp_path / "a.csv").write_text(f'label,text\na,"two\nlines"\n{row}\nb,more\nb,and more\n', "utf-8")
     with pytest.raises(DataError, match=rf"a\.csv, line 4: .*{said}"):
         list(read_chunks(str(tmp_path / "a.csv")))
 
 
-def test_a_comma_file_may_hold_commas_and_lines_in_quotes(tmp_path: Path) -> None:
+def test_a_csv_may_hold_commas_and_line_breaks_in_quotes(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", 'text,label\n"one, two\nthree",1\nfour,0\n')
     assert read(path) == {"text": ["one, two\nthree", "four"], "label": ["1", "0"]}
 
 
-def test_a_row_is_counted_from_the_line_where_it_begins(tmp_path: Path) -> None:
+def test_the_line_number_of_a_row_is_that_of_its_first_line(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", 'text,label\n"one\n\ntwo",1\n\nthree,0\n"x\ny",1\nz,1\n')
     assert lines(path) == [2, 6, 7, 9]
 
@@ -107,7 +105,7 @@ def test_a_carriage_return_inside_a_tsv_field_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0b", "\x1c"])
-def test_odd_line_separators_inside_a_field_end_no_row(tmp_path: Path, separator: str) -> None:
+def test_unusual_line_separators_inside_a_field_do_not_end_the_row(tmp_path: Path, separator: str) -> None:
     for name in ("a.tsv", "a.csv"):
         assert read(file(tmp_path, name, f"a\tb\nx{separator}y\t1\n")) == {"a": [f"x{separator}y"], "b": ["1"]}
 
@@ -116,7 +114,7 @@ def test_odd_line_separators_inside_a_field_end_no_row(tmp_path: Path, separator
     ("name", "content"),
     [("a.csv", "id,a\n1,x\n"), ("a.tsv", "id\ta\n1\tx\n"), ("a.jsonl", '{"id": 1, "a": "x"}\n')],
 )
-def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path, name: str, content: str) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_column_name(tmp_path: Path, name: str, content: str) -> None:
     assert read(file(tmp_path, name, b"\xef\xbb\xbf" + content.encode())) == {"id": ["1"], "a": ["x"]}
 
 
@@ -144,7 +142,7 @@ def test_too_many_fields_are_refused_with_their_line(tmp_path: Path, name: str) 
 @pytest.mark.parametrize(
     ("name", "content"), [("a.csv", ""), ("a.tsv", ""), ("a.csv", "\n1,2\n"), ("a.tsv", "\t\n1\t2\n")]
 )
-def test_a_file_without_header_is_refused(tmp_path: Path, name: str, content: str) -> None:
+def test_a_file_without_a_header_is_refused(tmp_path: Path, name: str, content: str) -> None:
     with pytest.raises(DataError, match="line 1: expected a header"):
         read(file(tmp_path, name, content))
 
@@ -207,13 +205,15 @@ def test_an_empty_parquet_file_still_has_its_columns(tmp_path: Path) -> None:
     assert read(tmp_path / "a.parquet") == {"text": []}
 
 
-def test_a_file_that_only_pretends_to_be_parquet_is_refused(tmp_path: Path) -> None:
+def test_a_parquet_file_with_other_content_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(DataError, match="not a Parquet file"):
         read(file(tmp_path, "a.parquet", "text\n"))
 
 
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_pyarrow_is_refused_with_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'palbert\[parquet\]'"):
         read(file(tmp_path, "a.parquet", "text\n"))
@@ -238,13 +238,13 @@ def test_a_file_without_rows_gives_one_empty_chunk(tmp_path: Path, name: str, co
     assert len(chunk) == 0
 
 
-def test_an_unknown_kind_of_file_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_file_format_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="unknown kind of file") as caught:
         read(file(tmp_path, "a.xlsx", "a\n"))
     assert all(suffix in str(caught.value) for suffix in SUFFIXES)
 
 
-def test_an_absent_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
         read(tmp_path / "absent.csv")
 
@@ -257,7 +257,7 @@ def test_a_missing_column_is_refused_with_the_nearest_name(tmp_path: Path) -> No
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make an offline Hub cache with one data set, and take the network away."""
+    """Make an offline Hub cache with one data set, without a network."""
     constants = pytest.importorskip("huggingface_hub.constants")
     cache = tmp_path / "hub"
     repository = cache / "datasets--owner--name"
@@ -291,7 +291,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("hf:owner/name:validation", {"a": ["5"], "b": ["v"]}),
     ],
 )
-def test_a_split_of_a_hub_data_set_is_its_files(hub: Path, path: str, expected: dict[str, list[str]]) -> None:
+def test_a_split_of_a_hub_data_set_gives_its_files(hub: Path, path: str, expected: dict[str, list[str]]) -> None:
     assert read(path) == expected
 
 
@@ -300,7 +300,7 @@ def test_only_files_of_the_split_are_taken(hub: Path) -> None:
     assert found == ["data/train-00000-of-00002.csv", "data/train-00001-of-00002.csv"]
 
 
-def test_a_data_set_that_is_not_there_is_refused_in_one_line(hub: Path) -> None:
+def test_a_missing_data_set_is_refused_in_one_line(hub: Path) -> None:
     with pytest.raises(DataError) as caught:
         resolve_files("hf:owner/other:train")
     assert str(caught.value).startswith("hf:owner/other:train: cannot be fetched from the Hub: ")
@@ -316,23 +316,23 @@ def test_a_failure_without_a_message_is_named(monkeypatch: pytest.MonkeyPatch) -
         resolve_files("hf:owner/name:train")
 
 
-def test_a_split_that_is_not_there_is_refused_with_what_is(hub: Path) -> None:
+def test_a_missing_split_is_refused_with_the_existing_ones(hub: Path) -> None:
     with pytest.raises(DataError, match=r"split 'dev'; found .*README\.md"):
         resolve_files("hf:owner/name:dev")
 
 
 @pytest.mark.parametrize("path", ["hf:name:train", "hf:owner/name", "hf:owner/name:", "hf:/name:train", "hf::train"])
-def test_a_hub_path_that_is_not_complete_is_refused(path: str) -> None:
+def test_an_incomplete_hub_path_is_refused(path: str) -> None:
     with pytest.raises(DataError, match="expected hf:owner/name:split"):
         resolve_files(path)
 
 
-def test_counting_rows_needs_no_reading(tmp_path: Path) -> None:
+def test_rows_are_counted_without_loading_them(tmp_path: Path) -> None:
     path = file(tmp_path, "a.tsv", "a\tb\n" + "1\t2\n" * 50)
     assert 50 <= count_rows(str(path)) <= 51
 
 
-def test_a_folder_is_no_data_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_accepted_as_a_data_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataError, match="not a regular file"):
         read(tmp_path / "a.csv")

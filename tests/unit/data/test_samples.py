@@ -1,4 +1,4 @@
-"""The sample rows: enough of them, no row twice or nearly twice across splits, free to use."""
+"""The sample rows: enough of them, no duplicates or near duplicates across splits, free to use."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_there_are_enough_rows(task: str, split: str, least: int) -> None:
 
 @pytest.mark.parametrize("task", SAMPLES)
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_no_row_is_there_twice(task: str, split: str) -> None:
+def test_no_row_appears_twice(task: str, split: str) -> None:
     twice = [row for row, count in Counter(normal(row[:-1]) for row in rows(task, split)).items() if count > 1]
     assert twice == []
 
 
 @pytest.mark.parametrize("task", SAMPLES)
-def test_no_dev_row_is_near_a_train_row(task: str) -> None:
+def test_no_dev_row_is_similar_to_a_train_row(task: str) -> None:
     train = [(row, words(row[:-1])) for row in rows(task, "train")]
     near = [
         (row, other)
@@ -66,7 +66,7 @@ def test_every_class_occurs_often(task: str, classes: int, split: str) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_similarity_goes_from_0_to_5_in_halves(split: str) -> None:
+def test_similarity_ranges_from_0_to_5_in_halves(split: str) -> None:
     assert {float(row[-1]) for row in rows("sts", split)} == {half / 2 for half in range(11)}
 
 

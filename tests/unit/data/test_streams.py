@@ -1,4 +1,4 @@
-"""Streams: every pass goes through the whole set, and a batch depends on where it begins alone."""
+"""Streams: every pass covers the whole set, and a batch depends only on its first position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_batch_is_full(batch_size: int) -> None:
     assert {len(stream.batch(start)) for start in range(20)} == {batch_size}
 
 
-def test_a_batch_does_not_depend_on_those_before() -> None:
+def test_a_batch_does_not_depend_on_earlier_ones() -> None:
     settings = {"rows": 10, "batch_size": 4, "seed": 3}
     in_order = Stream("a", **settings)
     expected = [in_order.batch(start) for start in range(30)]
@@ -34,7 +34,7 @@ def test_a_batch_does_not_depend_on_those_before() -> None:
         assert np.array_equal(in_order.batch(start), expected[start])
 
 
-def test_batches_of_another_size_go_on_where_the_others_ended() -> None:
+def test_batches_of_another_size_continue_where_the_others_ended() -> None:
     small, large = (Stream("a", rows=12, batch_size=size, seed=0) for size in (2, 5))
     taken = [*take(small, 3), *large.batch(6), *small.batch(11)[:1]]
     assert sorted(taken) == list(range(12))
@@ -48,5 +48,5 @@ def test_passes_differ() -> None:
 @pytest.mark.parametrize(
     "other", [Stream("b", rows=50, batch_size=50, seed=0), Stream("a", rows=50, batch_size=50, seed=1)]
 )
-def test_seeds_and_names_make_another_order(other: Stream) -> None:
+def test_another_seed_or_name_gives_another_order(other: Stream) -> None:
     assert not np.array_equal(Stream("a", rows=50, batch_size=50, seed=0).batch(0), other.batch(0))

@@ -23,14 +23,14 @@ def words(post_processor: Any = None) -> Tokenizer:
     return tokenizer
 
 
-def test_bert_puts_one_separator_between_and_types_the_second_text() -> None:
+def test_bert_puts_one_separator_between_texts_and_types_the_second() -> None:
     template = TextTokenizer(words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))).template
     assert (template.before.tolist(), template.between.tolist(), template.after.tolist()) == ([2], [3], [3])
     assert template.types == (0, 0, 0, 1, 1)
     assert (template.single, template.pair) == (2, 3)
 
 
-def test_roberta_puts_two_separators_between_and_has_no_types() -> None:
+def test_roberta_puts_two_separators_between_texts_and_has_no_types() -> None:
     template = TextTokenizer(words(processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2)))).template
     assert (template.before.tolist(), template.between.tolist(), template.after.tolist()) == ([2], [3, 3], [3])
     assert template.types == (0, 0, 0, 0, 0)
@@ -58,13 +58,15 @@ def test_every_text_gives_a_row_without_special_tokens(texts: list[str]) -> None
         assert rows[row].tolist() == tokenizer.tokenizer.encode(texts[row], add_special_tokens=False).ids
 
 
-def test_a_saved_tokenizer_is_the_same_when_loaded(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_a_saved_tokenizer_loads_unchanged(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     tokenizer.save(tmp_path / "tokenizer.json")
     assert TextTokenizer.from_folder(tmp_path).sha256 == tokenizer.sha256
 
 
 @pytest.mark.parametrize(("settings", "expected"), [({}, 4), ({"do_lower_case": False}, 1)])
-def test_a_vocabulary_alone_makes_berts_tokenizer(tmp_path: Path, settings: dict[str, bool], expected: int) -> None:
+def test_a_vocabulary_alone_gives_the_tokenizer_of_bert(
+    tmp_path: Path, settings: dict[str, bool], expected: int
+) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     tokenizer = TextTokenizer.from_folder(tmp_path)
@@ -73,7 +75,7 @@ def test_a_vocabulary_alone_makes_berts_tokenizer(tmp_path: Path, settings: dict
     assert tokenizer.template.pair == 3
 
 
-def test_a_folder_without_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"no tokenizer\.json and no vocab\.txt"):
         TextTokenizer.from_folder(tmp_path)
 

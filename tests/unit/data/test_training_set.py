@@ -1,4 +1,4 @@
-"""TrainingSet: a portion of it is what its fields say, and its name means nothing."""
+"""TrainingSet: portions follow its fields, and its name has no meaning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sets(tokenizer: TextTokenizer, tmp_path: Path) -> Sets:
 
 
 @pytest.mark.parametrize("name", ["sst", "quora", "sts"])
-def test_the_lengths_are_those_of_a_batch_of_all_rows(sets: Sets, tokenizer: TextTokenizer, name: str) -> None:
+def test_the_lengths_match_a_batch_of_all_rows(sets: Sets, tokenizer: TextTokenizer, name: str) -> None:
     each = sets[name]
     lengths = each.sequence_lengths(tokenizer.template)
     batch = collate([each.portion(np.arange(len(each)))], tokenizer.template)
@@ -38,12 +38,12 @@ def test_the_lengths_are_those_of_a_batch_of_all_rows(sets: Sets, tokenizer: Tex
 
 
 @pytest.mark.parametrize("name", ["more", "sst+quora", "quora+", "+", "a+b+c"])
-def test_a_name_says_nothing_of_the_task(sets: Sets, tokenizer: TextTokenizer, name: str) -> None:
+def test_the_name_of_a_set_does_not_determine_its_task(sets: Sets, tokenizer: TextTokenizer, name: str) -> None:
     batch = collate([replace(sets["sst"], name=name).portion(np.arange(3))], tokenizer.template)
     assert list(batch.parts) == [name] and batch.parts[name].task == "sst"
 
 
-def test_a_portion_holds_the_labels_and_teachers_answers_of_its_rows(sets: Sets, tokenizer: TextTokenizer) -> None:
+def test_a_portion_holds_the_labels_and_teacher_answers_of_its_rows(sets: Sets, tokenizer: TextTokenizer) -> None:
     answers = np.random.default_rng(0).normal(size=(len(sets["sst"]), 2, 5)).astype(np.float32)
     taught, rows = replace(sets["sst"], teacher_outputs=answers), np.array([4, 1, 4])
     part = collate([taught.portion(rows, share=0.5)], tokenizer.template).parts["sst"]
@@ -53,11 +53,11 @@ def test_a_portion_holds_the_labels_and_teachers_answers_of_its_rows(sets: Sets,
 
 
 @pytest.mark.parametrize("triplets", [False, True])
-def test_only_triplets_are_not_answered(sets: Sets, tokenizer: TextTokenizer, triplets: bool) -> None:
+def test_all_sets_except_triplets_are_answered_by_a_head(sets: Sets, tokenizer: TextTokenizer, triplets: bool) -> None:
     portion = replace(sets["sts"], triplets=triplets).portion(np.arange(2))
     assert collate([portion], tokenizer.template).parts["sts"].answered is not triplets
 
 
-def test_a_set_cannot_be_changed(sets: Sets) -> None:
+def test_a_set_is_immutable(sets: Sets) -> None:
     with pytest.raises(FrozenInstanceError):
         sets["sst"].batch_size = 1  # type: ignore[misc]

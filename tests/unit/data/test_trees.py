@@ -1,4 +1,4 @@
-"""Phrases of graded trees: every node a row, and broken trees are told with their place."""
+"""Phrases of graded trees: every node is a row, and broken trees are reported with their place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palbert.errors import DataError
 TREES = ["(3 (2 (2 Quite) (3 good)) (2 .))", "", "(1 (2 -LRB-) (1 (1 not) (3 good)))"]
 
 
-def test_every_node_is_a_phrase_with_its_own_grade_and_no_text_comes_twice() -> None:
+def test_every_node_is_a_phrase_with_its_own_grade_and_no_text_is_repeated() -> None:
     assert list(phrases(TREES)) == [
         Phrase("Quite good .", "3", True),
         Phrase(".", "2", False),
@@ -25,7 +25,7 @@ def test_every_node_is_a_phrase_with_its_own_grade_and_no_text_comes_twice() -> 
 
 
 @pytest.mark.parametrize("broken", ["(3 (2 good)", "(3 (x good))", "good", "(3)", "(3 good))", "(3 good) (2 bad)", "("])
-def test_a_broken_tree_is_told_with_its_line(broken: str) -> None:
+def test_a_broken_tree_is_reported_with_its_line(broken: str) -> None:
     with pytest.raises(DataError, match="trees, line 2: "):
         list(phrases(["(2 fine)", broken]))
 

@@ -1,4 +1,4 @@
-"""Triplets: made from pairs by hand-written files and by a plain loop, or read as they are."""
+"""Triplets: made from pairs and compared with hand-written files and a plain loop, or read directly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ it hails	it is cold	-
 
 
 def read(path: Path, tokenizer: TextTokenizer, **given: Any) -> Dataset:
-    """Read triplets for a joint pair with numbers as labels: nothing of it is in the way."""
+    """Read triplets for a joint pair with numbers as labels, which do not affect them."""
     extra = {"nli": {"train": str(path), "form": "triplets", **given}}
     task = Task.model_validate({"name": "sts", **CATALOG["sts"], "extra": extra})
     return load_rows(sets_of(task)["sts+nli"], tokenizer)
@@ -43,7 +43,7 @@ def rows(dataset: Dataset) -> list[tuple[str, ...]]:
     return list(zip(*dataset.texts, strict=True))
 
 
-def test_the_entailments_of_a_premise_meet_its_contradictions_in_the_order_of_the_file(
+def test_entailments_of_a_premise_are_combined_with_its_contradictions_in_file_order(
     tmp_path: Path, tokenizer: TextTokenizer
 ) -> None:
     path = tmp_path / "nli.tsv"
@@ -64,7 +64,7 @@ def test_the_entailments_of_a_premise_meet_its_contradictions_in_the_order_of_th
             assert tokens.offsets.tolist() == expected.offsets.tolist()
 
 
-def test_triplets_of_many_pairs_are_those_of_a_plain_loop(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_triplets_of_many_pairs_equal_those_of_a_plain_loop(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     generator = np.random.default_rng(0)
     pairs = [
         (f"premise {generator.integers(60)}", f"text {number}", str(generator.choice(["yes", "no", "maybe"])))
@@ -86,7 +86,7 @@ def test_triplets_of_many_pairs_are_those_of_a_plain_loop(tmp_path: Path, tokeni
     assert numbers == sorted(numbers)
 
 
-def test_three_columns_are_triplets_as_they_are_and_no_label_is_read(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_three_columns_are_read_as_triplets_without_a_label(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     path = tmp_path / "triplets.csv"
     path.write_text('sent0,sent1,hard_neg\na dog,"an animal, small",a cat\na man,somebody,\nit,this,that\n', "utf-8")
     columns = ["sent0", "sent1", "hard_neg"]
@@ -97,7 +97,7 @@ def test_three_columns_are_triplets_as_they_are_and_no_label_is_read(tmp_path: P
         read(path, tokenizer, text=columns)
 
 
-def test_pairs_of_which_no_triplet_can_be_made_are_refused(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+def test_pairs_that_form_no_triplet_are_refused(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na\tb\tentailment\nc\td\tcontradiction\n", "utf-8")
     with pytest.raises(DataError, match=r"nli\.tsv: no premise has both an entailment and a contradiction"):

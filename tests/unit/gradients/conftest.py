@@ -1,4 +1,4 @@
-"""What the tests of gradient methods share: a small model of several tasks, and the updates of methods."""
+"""Fixtures of the tests of gradient methods: a small model of several tasks, and the updates of methods."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make() -> Callable[..., WeightedGradients]:
 
 @pytest.fixture
 def update(make: Callable[..., WeightedGradients]) -> Callable[..., Any]:
-    """Return a function that returns the gradient that a method leaves, by parameter name, and the method."""
+    """Return a function that gives the resulting gradient by parameter name, and the method."""
 
     def updated(model: Toy, name: str, *batches: Mapping[str, Tensor], **options: Any) -> Any:
         torch.manual_seed(0)
@@ -81,7 +81,7 @@ def update(make: Callable[..., WeightedGradients]) -> Callable[..., Any]:
 
 @pytest.fixture
 def line(make: Callable[..., WeightedGradients]) -> Callable[..., tuple[Tensor, WeightedGradients]]:
-    """Return a function that returns the update of one vector whose tasks have these gradients, and the method."""
+    """Return a function that gives the update of one vector whose tasks have these gradients, and the method."""
 
     def updated(
         *gradients: Sequence[float], name: str = "pcgrad", weights: Sequence[float] = (), **options: Any

@@ -11,7 +11,7 @@ pytest.importorskip("torchjd")
 
 
 @pytest.mark.parametrize(("scale_mode", "length"), [("min", 1.0), ("median", 2.0), ("rmse", (21 / 3) ** 0.5)])
-def test_orthogonal_gradients_become_equally_long(scale_mode: str, length: float) -> None:
+def test_orthogonal_gradients_get_equal_norms(scale_mode: str, length: float) -> None:
     lengths = torch.tensor([1.0, 2.0, 4.0])
     rows = torch.diag(lengths)
     update = AlignedMTL(scale_mode=scale_mode)(rows @ rows.t()) @ rows  # type: ignore[arg-type]

@@ -18,12 +18,12 @@ def update(c: float) -> Tensor:
     return CAGrad(c=c)(ROWS @ ROWS.t()) @ ROWS
 
 
-def test_radius_0_is_the_mean() -> None:
+def test_radius_0_gives_the_mean() -> None:
     torch.testing.assert_close(update(0.0), ROWS.mean(0))
 
 
 @pytest.mark.parametrize("c", [0.2, 0.4, 0.9])
-def test_it_stays_in_the_ball_and_the_worst_off_task_gains(c: float) -> None:
+def test_the_update_stays_in_the_ball_and_improves_the_worst_off_task(c: float) -> None:
     mean, found = ROWS.mean(0), update(c)
     assert (found - mean).norm() <= c * mean.norm() * (1 + 1e-3)
     assert (ROWS @ found).min() > (ROWS @ mean).min()

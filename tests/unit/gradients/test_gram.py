@@ -23,7 +23,7 @@ def collected(gradients: dict[str, list[Tensor | None]]) -> Gram:
     return gram
 
 
-def test_the_matrix_is_that_of_the_concatenated_gradients() -> None:
+def test_the_matrix_equals_that_of_the_concatenated_gradients() -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = [(3, 4), (5,), (2, 2, 2)]
     gradients: dict[str, list[Tensor | None]] = {
@@ -36,7 +36,7 @@ def test_the_matrix_is_that_of_the_concatenated_gradients() -> None:
     assert (products.shared, products.own) == ([0, 1, 2], [])
 
 
-def test_parameters_of_one_task_are_left_out_of_the_diagonal() -> None:
+def test_parameters_of_a_single_task_are_left_out_of_the_diagonal() -> None:
     ones = torch.ones(2)
     products = collected({"a": [ones, 3 * ones, None], "b": [2 * ones, None, 5 * ones]}).read()
     assert products.matrix.tolist() == [[2, 4], [4, 8]]

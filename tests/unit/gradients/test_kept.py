@@ -48,14 +48,14 @@ def test_a_step_in_pieces_equals_the_step_in_one_batch(model: Any, update: Any, 
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_batch_a_task_in_any_order_equals_one_batch_of_all(model: Any, update: Any, name: str) -> None:
+def test_one_batch_per_task_in_any_order_equals_one_batch_of_all_tasks(model: Any, update: Any, name: str) -> None:
     together, _ = update(model, name)
     apart, _ = update(model, name, *({task: model.losses()[task]} for task in "cab"))
     for key, value in together.items():
         torch.testing.assert_close(value, apart[key], rtol=1e-4, atol=1e-5)
 
 
-def test_shared_gradients_are_weighted_and_own_ones_are_not() -> None:
+def test_only_shared_gradients_are_weighted() -> None:
     shared, own, method = two_tasks()
     method.backward(losses_of(shared, own))
     method.combine()
@@ -76,7 +76,7 @@ def test_the_caller_may_decide_between_comparing_and_combining() -> None:
     assert shared.grad is not None and shared.grad.tolist() == [32, 32]
 
 
-def test_a_step_of_one_task_has_nothing_to_decide() -> None:
+def test_a_step_of_one_task_needs_no_decision() -> None:
     shared, own, method = two_tasks()
     assert method.compare() is None
     method.backward({"b": losses_of(shared, own)["b"]})
@@ -85,7 +85,7 @@ def test_a_step_of_one_task_has_nothing_to_decide() -> None:
     assert shared.grad is not None and shared.grad.tolist() == [30, 30]
 
 
-def test_memory_is_kept_from_step_to_step_and_starts_empty() -> None:
+def test_memory_is_reused_between_steps_and_starts_empty() -> None:
     shared, own, method = two_tasks()
     for _ in range(2):
         method.backward(losses_of(shared, own))

@@ -1,4 +1,4 @@
-"""PCGrad: what conflicts is projected off, and nothing else changes."""
+"""PCGrad: conflicting components are projected out, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def update(rows: Tensor) -> Tensor:
     "rows",
     [[(1.0, 0.0), (0.0, 2.0)], [(1.0, 1.0), (2.0, 0.5)], [(1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (1.0, 1.0, 3.0)]],
 )
-def test_it_equals_the_sum_when_gradients_agree(rows: list[tuple[float, ...]]) -> None:
+def test_pcgrad_equals_the_sum_when_gradients_agree(rows: list[tuple[float, ...]]) -> None:
     torch.testing.assert_close(update(torch.tensor(rows)), torch.tensor(rows).sum(0))
 
 
-def test_of_two_tasks_it_conflicts_with_neither() -> None:
+def test_the_update_of_two_tasks_conflicts_with_neither() -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(50):
         rows = torch.randn(2, 4, generator=generator)
         assert (rows @ update(rows) >= -1e-5).all()
 
 
-def test_it_takes_off_what_conflicts() -> None:
+def test_pcgrad_removes_the_conflicting_component() -> None:
     # arXiv:2001.06782, algorithm 1, by hand: (1, 0) − (−1)/2 (−1, 1) = (0.5, 0.5), and (−1, 1) + (1, 0) = (0, 1).
     torch.testing.assert_close(update(torch.tensor([[1.0, 0.0], [-1.0, 1.0]])), torch.tensor([0.5, 1.5]))
 
 
-def test_it_draws_its_orders_from_torchs_generator() -> None:
+def test_pcgrad_draws_its_orders_from_the_generator_of_torch() -> None:
     rows = torch.randn(5, 6, generator=torch.Generator().manual_seed(5))
 
     def seeded(seed: int) -> Tensor:

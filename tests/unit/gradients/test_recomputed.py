@@ -38,7 +38,7 @@ def test_keeping_and_recomputing_give_the_same_update(model: Any, update: Any, n
         torch.testing.assert_close(value, recomputed[key], rtol=1e-4, atol=1e-5)
 
 
-def test_accumulation_is_refused_with_what_to_do(make: Any) -> None:
+def test_accumulation_is_refused_with_a_remedy(make: Any) -> None:
     method = make("pcgrad", {"a": 1.0, "b": 1.0}, [], "recompute")
     method.check(accumulation=1)
     with pytest.raises(ValueError, match=r"accumulation 2: .* Take memory = 'keep', or accumulation = 1\."):

@@ -1,4 +1,4 @@
-"""Inner products and weighted sums of long rows: torch's operations and the kernels against products in float64.
+"""Inner products and weighted sums of long rows: torch's operations and the kernels compared with float64.
 
 With a CUDA device the kernels are compiled; without one Triton interprets them on the CPU.
 """
@@ -20,7 +20,7 @@ SHAPES = [(1, 7), (2, 5000), (3, 40_001), (4, 16_384), (5, 33_000), (16, 1000)]
 
 @pytest.fixture(params=["composed", "kernels"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return who computes: torch's operations, or the kernels."""
+    """Return an implementation: torch's operations, or the kernels."""
     if request.param == "kernels":
         request.getfixturevalue("interpreter")
         return importlib.import_module("palbert.model.kernels.rows")
@@ -29,13 +29,13 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def block_of(rows: int, columns: int) -> Tensor:
-    """Return rows that are a part of longer ones, as those of a few parameters are."""
+    """Return rows that are slices of longer ones, like the gradients of a few parameters."""
     generator = torch.Generator().manual_seed(rows)
     return torch.randn(rows + 1, columns + 13, generator=generator).to(DEVICE)[:rows, 4 : columns + 4]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_inner_products_are_those_of_float64(way: Any, shape: tuple[int, int]) -> None:
+def test_inner_products_match_float64(way: Any, shape: tuple[int, int]) -> None:
     block = block_of(*shape)
     found = way.inner_products(block)
     torch.testing.assert_close(found.double(), block.double() @ block.double().t(), rtol=1e-5, atol=1e-3)
@@ -55,7 +55,7 @@ def test_the_first_row_becomes_the_weighted_sum_and_nothing_else_changes(way: An
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")  # inf × 0 in rows that only fill a kernel's block
-def test_gradients_that_are_no_numbers_reach_the_products_of_their_own_row_alone(way: Any) -> None:
+def test_nan_and_inf_affect_only_the_products_of_their_own_row(way: Any) -> None:
     block = block_of(3, 5000).clone()
     block[1, 4321] = float("inf")
     finite = way.inner_products(block).isfinite()

@@ -37,7 +37,7 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
 class Own(Term):
-    """Pulls the encoder's weights towards 0."""
+    """Pull the encoder's weights towards 0."""
 
     def __init__(self, goals: Any) -> None:
         super().__init__(goals, weight=1.0)
@@ -52,9 +52,9 @@ Step = dict[str, Tensor]
 
 @pytest.fixture(params=["rows", "factors", "some factors"], autouse=True)
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How gradients of large weights are kept: these are so small that no way is worth more than another."""
+    """Choose how gradients of large weights are kept; the cost model would not choose at these small sizes."""
     monkeypatch.setattr(factors, "LARGE", 0)
-    # Some: those of steps of two tasks, and of the first piece of a step in pieces, until the second comes.
+    # Some: those of steps of two tasks, and of the first piece of a step in pieces before the second arrives.
     worth = {"rows": 0, "factors": 10**6, "some factors": 10**6}[request.param]
     monkeypatch.setattr(factors, "MULTIPLICATIONS_PER_NUMBER", {"cpu": worth, "cuda": worth})
     if request.param == "some factors":
@@ -64,18 +64,18 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
-    """Return a recipe with every task in every step and no dropout, which the two ways draw in different orders."""
+    """Return a recipe with every task in every step and no dropout, whose draws would differ between the two ways."""
     changed = copy.deepcopy(tiny_recipe)
     changed["training"] |= {"sampler": "mixed", "gradients": "pcgrad", "clip": float("inf")}
     changed["encoder"] |= STILL
-    changed["optimizer"]["learning_rate"] = 1e-9  # AdamW moves as far for a gradient of rounding errors
+    changed["optimizer"]["learning_rate"] = 1e-9  # AdamW takes steps of full size for gradients of rounding errors
     changed["tasks"] = {task: {"dropout": 0.0} for task in TASKS}
     return changed
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Step], Trainer]]:
-    """Return a function that does steps, split or not, and returns the gradients that the optimizer saw."""
+    """Return a function that takes steps, split or not, and returns the gradients that the optimizer received."""
 
     def steps(values: dict[str, Any], *, split: bool, plan: Sequence[Sequence[str]] = (), same: bool = False) -> Any:
         with monkeypatch.context() as patch:
@@ -106,14 +106,14 @@ def assert_same(one: list[Step], other: list[Step]) -> None:
     for mine, theirs in zip(one, other, strict=True):
         assert mine.keys() == theirs.keys()
         for name, value in mine.items():
-            # Some gradients, as that of a key's bias, are 0 but for rounding.
+            # Some gradients, like that of a key's bias, are 0 except for rounding.
             longest = float(theirs[name].abs().max())
             close = torch.allclose(value, theirs[name], rtol=1e-5, atol=1e-6 + 1e-5 * longest)
             assert close, f"{name} differs by up to {float((value - theirs[name]).abs().max())}"
 
 
 @pytest.mark.parametrize("name", sorted(set(GRADIENTS) - {"sum"}))
-def test_every_method_gives_the_update_of_separate_passes(values: dict[str, Any], run: Any, name: str) -> None:
+def test_every_method_has_the_update_of_separate_passes(values: dict[str, Any], run: Any, name: str) -> None:
     values["training"]["gradients"] = name
     (split, trainer), (separate, other) = run(values, split=True), run(values, split=False)
     assert_same(split, separate)
@@ -124,7 +124,7 @@ def test_every_method_gives_the_update_of_separate_passes(values: dict[str, Any]
     assert set(mine) == {"sst/quora", "sst/sts", "quora/sts"}
 
 
-SMART = {"name": "smart", "sigma": 0.1, "eta": 0.1, "epsilon": 1.0}  # so far away that rounding is no matter
+SMART = {"name": "smart", "sigma": 0.1, "eta": 0.1, "epsilon": 1.0}  # so far away that rounding does not matter
 CASES: dict[str, dict[str, Any]] = {
     "accumulation": {"training": {"accumulation": 2}},
     "siamese": {
@@ -169,7 +169,7 @@ def test_every_recipe_has_the_update_of_separate_passes(
 def test_terms_of_several_passes_have_the_update_of_separate_passes(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-Drop and SimCSE need dropout to be refused nothing; with noise of one they are the same each time."""
+    """R-Drop and SimCSE require dropout; with a noise of 1 it gives the same result each time."""
     monkeypatch.setattr("palbert.model.dropout.dropout_noise", lambda like, probability: torch.ones_like(like))
     monkeypatch.setattr("palbert.model.attention.padded.dropout_noise", lambda like, probability: torch.ones_like(like))
     values["encoder"] |= {"dropout": 0.1, "attention_dropout": 0.1}
@@ -182,7 +182,7 @@ def test_steps_of_some_tasks_have_the_update_of_separate_passes(values: dict[str
     assert_same(run(values, split=True, plan=plan)[0], run(values, split=False, plan=plan)[0])
 
 
-def test_an_extra_set_counts_to_its_task(values: dict[str, Any], run: Any, tmp_path: Path) -> None:
+def test_an_extra_set_belongs_to_its_task(values: dict[str, Any], run: Any, tmp_path: Path) -> None:
     more = tmp_path / "more.tsv"
     more.write_text("id\tsentence\tsentiment\n" + "".join(f"{n}\tgood film {n}\t{n % 2}\n" for n in range(10)))
     values["tasks"]["sst"]["extra"] = {"cfimdb": {"train": str(more), "batch_size": 2, "max_length": 16}}
@@ -213,7 +213,7 @@ def mpnet(tiny_encoder: Path, tmp_path: Path) -> Path:
     folder.mkdir()
     shutil.copy(tiny_encoder / "tokenizer.json", folder)
     config = json.loads((tiny_encoder / "config.json").read_text("utf-8"))
-    config |= {"model_type": "mpnet", "max_position_embeddings": 130}  # two of them are of no use
+    config |= {"model_type": "mpnet", "max_position_embeddings": 130}  # two of them are not used
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     torch.manual_seed(0)
     encoder = Encoder(read_config(config, pooler=False, where="mpnet"))
@@ -233,7 +233,7 @@ def mpnet(tiny_encoder: Path, tmp_path: Path) -> Path:
     ],
     ids=["plain", "accumulation", "recomputed layers", "smart and siamese pairs"],
 )
-def test_a_bias_that_all_layers_share_has_the_update_of_separate_passes(
+def test_a_bias_shared_by_all_layers_has_the_update_of_separate_passes(
     values: dict[str, Any], run: Any, mpnet: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(smart.SMART, "noise", lambda self, words: self.sigma * torch.sin(1000 * words))
@@ -288,7 +288,7 @@ def test_spans_of_one_length_have_the_update_of_separate_passes(
         ({"objectives": [{"name": "tests.unit.gradients.test_split:Own"}]}, "a custom objective"),
     ],
 )
-def test_what_cannot_be_split_gets_separate_batches_and_a_line_in_the_log(
+def test_models_that_cannot_be_split_get_separate_batches_and_a_log_line(
     values: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: Any, reason: str
 ) -> None:
     for key, section in changes.items():
@@ -305,13 +305,13 @@ def test_large_weights_have_rows_only_where_some_step_has_too_many_tokens(
     _, trainer = run(values, split=True, plan=[("sst", "sts")])
     split = trainer.gradients.splitter
     assert bool(split.large.parameters) == (kept != "rows")
-    assert not split.factors and len(split.large.numbers) == 0  # nothing is left of the step
+    assert not split.factors and len(split.large.numbers) == 0  # nothing of the step is left
     trainer.step(trainer.feed(TASKS, dict.fromkeys(TASKS, 0)))
     assert (len(split.large.numbers) > 0) == (kept == "some factors")
 
 
 @pytest.mark.parametrize(("tokens", "words", "others"), [(10, True, True), (400, True, False), (10**5, False, False)])
-def test_factors_are_kept_where_they_are_less_work(
+def test_factors_are_kept_where_they_are_cheaper(
     values: dict[str, Any], run: Any, monkeypatch: pytest.MonkeyPatch, tokens: int, words: bool, others: bool
 ) -> None:
     monkeypatch.setattr(factors, "MULTIPLICATIONS_PER_NUMBER", {"cpu": 25})
@@ -323,19 +323,19 @@ def test_factors_are_kept_where_they_are_less_work(
     assert (trainer.model.encoder.layers[0].output.weight in large) == others
 
 
-def test_all_steps_share_one_memory(values: dict[str, Any], run: Any) -> None:
+def test_all_steps_share_the_same_memory(values: dict[str, Any], run: Any) -> None:
     _, trainer = run(values, split=True, plan=[("sst", "quora"), TASKS])
     numbers = trainer.gradients.kept.numbers
     trainer.step(trainer.feed(("sst", "sts"), dict.fromkeys(TASKS, 0)))
     assert trainer.gradients.kept.numbers is numbers and len(numbers) == 3
 
 
-def break_off(*_: Any) -> None:
+def fail(*_: Any) -> None:
     raise RuntimeError("broke off")
 
 
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
-def test_a_step_that_broke_off_leaves_nothing_to_the_next(
+def test_a_failed_step_does_not_affect_the_next_one(
     values: dict[str, Any], tmp_path: Path, gradients: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values["training"]["gradients"] = gradients
@@ -349,7 +349,7 @@ def test_a_step_that_broke_off_leaves_nothing_to_the_next(
     for breaks_off in (False, True):
         if breaks_off:
             with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="broke off"):
-                patch.setattr("palbert.training.trainer.clip_gradients", break_off)
+                patch.setattr("palbert.training.trainer.clip_gradients", fail)
                 trainer.step(batches)
         torch.manual_seed(0)
         trainer.step(batches)

@@ -47,7 +47,7 @@ def test_a_task_that_is_not_in_the_step_adds_nothing(parameter: torch.Tensor) ->
     torch.testing.assert_close(parameter.grad, 2 * parameter.detach())
 
 
-def test_a_sum_has_nothing_to_tell_about_the_tasks(parameter: torch.Tensor) -> None:
+def test_a_sum_reports_no_observations(parameter: torch.Tensor) -> None:
     method = Sum({"a": 1.0})
     method.backward({"a": losses(parameter)["a"]})
     method.combine()

@@ -50,20 +50,20 @@ def jacobian(model: Any, weights: Mapping[str, float] = WEIGHTS) -> Tensor:
     return torch.stack(rows)
 
 
-def test_every_method_but_the_sum_is_compared() -> None:
+def test_these_tests_compare_every_method_except_the_sum() -> None:
     assert set(GRADIENTS) == {*AGGREGATORS, "sum"}
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
-def test_the_update_of_shared_parameters_is_that_of_torchjd_on_the_jacobian(
+def test_the_update_of_shared_parameters_equals_that_of_torchjd_on_the_jacobian(
     model: Any, update: Any, name: str, memory: str
 ) -> None:
     found, _ = update(model, name, memory=memory)
     matrix = jacobian(model)
     torch.manual_seed(0)
     ours, theirs = flat(found), AGGREGATORS[name]()(matrix)
-    if name == "fairgrad":  # equal but for its length
+    if name == "fairgrad":  # equal except for its norm
         ours, theirs = ours / ours.norm(), theirs / theirs.norm()
     torch.testing.assert_close(ours, theirs, rtol=2e-4, atol=2e-4)
 
@@ -82,7 +82,7 @@ def test_a_tasks_own_parameters_keep_their_own_gradient(model: Any, update: Any,
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
-def test_a_step_of_one_task_is_that_of_the_sum(model: Any, update: Any, name: str, memory: str) -> None:
+def test_a_step_of_one_task_equals_that_of_the_sum(model: Any, update: Any, name: str, memory: str) -> None:
     found, method = update(model, name, {"b": model.losses()["b"]}, memory=memory)
     Sum(WEIGHTS).backward({"b": model.losses()["b"]})
     for key, parameter in model.named_parameters():
@@ -104,7 +104,7 @@ def test_a_task_of_weight_0_is_ignored(line: Any, name: str, memory: str) -> Non
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e4])
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
-def test_the_update_grows_and_shrinks_with_the_gradients(line: Any, name: str, scale: float) -> None:
+def test_the_update_scales_with_the_gradients(line: Any, name: str, scale: float) -> None:
     gradients = torch.tensor([[1.0, 0.5, 0.2], [-0.5, 1.0, 0.1], [0.3, -0.9, 1.0]])
     found, _ = line(*gradients.tolist(), name=name)
     scaled, _ = line(*(scale * gradients).tolist(), name=name)
@@ -117,7 +117,7 @@ def test_the_update_grows_and_shrinks_with_the_gradients(line: Any, name: str, s
     ids=["one of 0", "all of 0", "equal", "opposite"],
 )
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
-def test_degenerate_gradients_give_numbers(line: Any, name: str, gradients: Any) -> None:
+def test_degenerate_gradients_give_finite_updates(line: Any, name: str, gradients: Any) -> None:
     assert line(*gradients, name=name)[0].isfinite().all()
 
 
@@ -140,7 +140,7 @@ def test_the_cosine_with_a_gradient_of_0_is_nan(line: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(AGGREGATORS))
-def test_a_loss_of_nan_reaches_the_gradient_not_the_solver(line: Any, name: str) -> None:
+def test_a_loss_of_nan_reaches_the_gradient_but_not_the_solver(line: Any, name: str) -> None:
     assert line((1.0, 0.0), (float("nan"), 0.0), name=name)[0].isnan().any()
 
 

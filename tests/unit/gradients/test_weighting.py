@@ -28,7 +28,7 @@ def test_a_weighting_without_a_rule_cannot_be_made() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_every_published_method_gives_one_weight_per_task_and_leaves_the_matrix_alone(name: str) -> None:
+def test_every_published_method_gives_one_weight_per_task_and_does_not_modify_the_matrix(name: str) -> None:
     pytest.importorskip("torchjd")
     weighting, matrix = GRADIENTS[name](), gram()
     assert isinstance(weighting, Weighting)

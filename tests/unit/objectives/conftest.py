@@ -1,4 +1,4 @@
-"""What the tests of objectives share: a small model with tasks of every kind, and batches for it."""
+"""Fixtures of the tests of objectives: a small model with tasks of every kind, and batches for it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Scene:
         return Pass.of(self.model, batch, repeated=batch.parts)
 
     def gradient(self) -> torch.Tensor:
-        """Return what is in `.grad`, as one vector; zeros where there is nothing."""
+        """Return all `.grad` as one vector, with zeros where there is no gradient."""
         return torch.cat(
             [torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten() for p in self.model.parameters()]
         )
@@ -108,7 +108,7 @@ def scene(tiny_encoder: Path, tokenizer: TextTokenizer) -> Callable[..., Scene]:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             model = build_model(tasks, load_encoder(tiny_encoder, dropout=dropout, attention_dropout=dropout))
-        for parameter in model.heads.parameters():  # larger outputs, so that distances are no rounding errors
+        for parameter in model.heads.parameters():  # larger outputs, so that distances exceed rounding errors
             parameter.data.mul_(4)
         return Scene(model.train(), tasks, tokenizer)
 
@@ -122,7 +122,7 @@ def nli(tmp_path: Path) -> dict[str, Any]:
     lines = ["premise\thypothesis\tlabel"]
     for number in range(12):
         word, other = words[number % 6], words[6 + number // 2]
-        premise = f"{word} {other} {other}"  # at first more like what contradicts it
+        premise = f"{word} {other} {other}"  # at first more similar to its contradiction
         lines += [f"{premise}\t{word} {word}\tentailment", f"{premise}\t{other} {other}\tcontradiction"]
     path = tmp_path / "nli.tsv"
     path.write_text("\n".join(lines) + "\n", "utf-8")

@@ -27,6 +27,6 @@ from palbert.targets.classes import Classes
         ),
     ],
 )
-def test_what_cannot_be_is_refused(goal: Goal, options: dict[str, float], said: str) -> None:
+def test_unsuitable_goals_and_options_are_refused(goal: Goal, options: dict[str, float], said: str) -> None:
     with pytest.raises(PalbertError, match=said):
         Distillation({"sst": goal}, **options)

@@ -1,4 +1,4 @@
-"""Logit adjustment: Bayes' rule on known shares, and nothing at all where the shares agree."""
+"""Logit adjustment: Bayes' rule on known shares, and no change where the shares agree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIKELIHOOD = np.array([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6], [0.3, 0.6, 0.1]])
 
 
 def drawn(classes: int, per_class: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return texts and labels in exactly the shares of the likelihoods."""
+    """Return texts and labels whose shares are exactly the likelihoods."""
     counts = [np.round(LIKELIHOOD[y] * per_class[y]).astype(int) for y in range(classes)]
     texts = np.concatenate([np.repeat(np.arange(3), count) for count in counts])
     return texts, np.repeat(np.arange(classes), per_class)
@@ -44,13 +44,13 @@ def classes(number: int) -> Classes:
 
 
 def bayes(prior: list[float]) -> np.ndarray:
-    """Return p(y | x) ∝ p(x | y) π(y), one row a text."""
+    """Return p(y | x) ∝ p(x | y) π(y), one row per text."""
     joint = LIKELIHOOD[: len(prior)].T * np.array(prior)
     return joint / joint.sum(axis=1, keepdims=True)
 
 
 def fitted(loss: Any, texts: np.ndarray, labels: np.ndarray, outputs: int) -> torch.Tensor:
-    """Return the logits of each text that make the loss least."""
+    """Return the logits of each text that minimise the loss."""
     table = torch.zeros(3, outputs, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([table], max_iter=300, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
     rows, answers = torch.from_numpy(texts), torch.from_numpy(labels)
@@ -66,7 +66,7 @@ def fitted(loss: Any, texts: np.ndarray, labels: np.ndarray, outputs: int) -> to
 
 
 @pytest.mark.parametrize("prior", [[0.625, 0.375], [0.9, 0.1], [0.31, 0.69]])
-def test_binary_probabilities_are_those_of_the_prior(prior: list[float]) -> None:
+def test_binary_probabilities_follow_the_prior(prior: list[float]) -> None:
     texts, labels = drawn(2, [310, 690])
     loss = adjusted(binary_cross_entropy, labels, prior, target=BINARY, name="quora")
     found = fitted(loss, texts, labels, 1).sigmoid().squeeze(1).numpy()
@@ -74,14 +74,14 @@ def test_binary_probabilities_are_those_of_the_prior(prior: list[float]) -> None
 
 
 @pytest.mark.parametrize("prior", [[1 / 3, 1 / 3, 1 / 3], [0.2, 0.1, 0.7]])
-def test_probabilities_of_classes_are_those_of_the_prior(prior: list[float]) -> None:
+def test_class_probabilities_follow_the_prior(prior: list[float]) -> None:
     texts, labels = drawn(3, [600, 100, 300])
     loss = adjusted(cross_entropy, labels, prior, target=classes(3), name="sst")
     found = fitted(loss, texts, labels, 3).softmax(1).numpy()
     np.testing.assert_allclose(found, bayes(prior), atol=1e-4)
 
 
-def test_a_uniform_prior_is_the_loss_of_the_paper() -> None:
+def test_a_uniform_prior_gives_the_loss_of_the_paper() -> None:
     labels = np.repeat(np.arange(3), [600, 100, 300])
     outputs, answers = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3
     found = adjusted(cross_entropy, labels, [1 / 3] * 3, target=classes(3), name="sst")(outputs, answers)
@@ -98,7 +98,7 @@ def test_a_binary_prior_equals_that_of_two_classes() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_the_prior_of_the_training_rows_is_the_loss_itself() -> None:
+def test_the_prior_of_the_training_rows_leaves_the_loss_unchanged() -> None:
     labels = np.repeat([0, 1, 2], [3, 4, 3])
     assert adjusted(cross_entropy, labels, (0.3, 0.4, 0.3), target=classes(3), name="sst") is cross_entropy
     assert (
@@ -127,12 +127,12 @@ def test_rows_of_every_class_are_needed() -> None:
         ("sts", [0.5, 0.5], "prior is for targets with classes"),
     ],
 )
-def test_a_prior_that_makes_no_sense_is_refused(task: str, prior: Any, message: str) -> None:
+def test_an_invalid_prior_is_refused(task: str, prior: Any, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         make_recipe({"data": "samples", "tasks": {task: {"prior": prior}}})
 
 
-def test_a_table_of_shares_is_put_in_the_order_of_the_classes_and_survives_being_written(tmp_path: Path) -> None:
+def test_a_table_of_shares_follows_the_order_of_the_classes_and_reads_back_unchanged(tmp_path: Path) -> None:
     tasks = {"quora": {"prior": {"duplicate": 0.4, "different": 0.6}}}
     recipe = make_recipe({"data": "samples", "tasks": tasks})
     assert recipe.tasks["quora"].prior == (0.6, 0.4)
@@ -140,7 +140,7 @@ def test_a_table_of_shares_is_put_in_the_order_of_the_classes_and_survives_being
     assert load_recipe(tmp_path / "recipe.toml") == recipe
 
 
-def test_without_training_rows_there_is_nothing_to_compare_with() -> None:
+def test_without_training_rows_the_loss_is_not_adjusted() -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"quora": {"prior": 0.1}}})
     assert not isinstance(make_objectives(recipe).supervised.losses["quora"], LogitAdjusted)
 
@@ -176,7 +176,7 @@ def skewed(tiny_encoder: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("no_plots", "on_cpu")
-def test_a_trained_model_answers_for_the_prior(
+def test_a_trained_model_answers_according_to_the_prior(
     skewed: dict[str, Any], write_recipe: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "palbert")
@@ -189,7 +189,7 @@ def test_a_trained_model_answers_for_the_prior(
 
 
 @pytest.mark.usefixtures("no_plots", "on_cpu")
-def test_a_run_with_the_prior_of_its_rows_is_a_run_without_to_the_bit(
+def test_a_run_with_the_prior_of_its_rows_equals_a_run_without_a_prior(
     skewed: dict[str, Any], write_recipe: Write, tmp_path: Path
 ) -> None:
     skewed["training"]["steps_per_epoch"] = 4

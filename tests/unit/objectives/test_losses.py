@@ -1,4 +1,4 @@
-"""Losses against scikit-learn and torch, and what focal losses and Huber's reduce to."""
+"""Losses compared with scikit-learn and torch, and special cases of focal and Huber losses."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_mae_equals_scikit_learns(generator: np.random.Generator) -> None:
     assert loss("mae", outputs, labels) == pytest.approx(mean_absolute_error(labels, outputs[:, 0]), rel=1e-6)
 
 
-def test_huber_is_half_of_mse_near_and_a_line_far_away() -> None:
+def test_huber_is_half_of_mse_for_small_errors_and_linear_for_large_ones() -> None:
     near, far, zeros = torch.tensor([[0.1], [-0.4]]), torch.tensor([[100.0]]), torch.zeros(2)
     assert float(huber(near, zeros)) == pytest.approx((0.01 + 0.16) / 4)
     assert float(huber(far, zeros[:1], delta=2.0)) == pytest.approx(2 * (100 - 1))
 
 
-def test_focal_losses_are_cross_entropies_at_gamma_0(generator: np.random.Generator) -> None:
+def test_focal_losses_with_gamma_0_are_cross_entropies(generator: np.random.Generator) -> None:
     outputs, labels = torch.from_numpy(generator.normal(size=(40, 5))), torch.from_numpy(generator.integers(0, 5, 40))
     torch.testing.assert_close(focal(outputs, labels, gamma=0.0), cross_entropy(outputs, labels))
     yes = labels % 2
@@ -83,7 +83,7 @@ def test_focal_losses_are_cross_entropies_at_gamma_0(generator: np.random.Genera
     torch.testing.assert_close(found, binary_cross_entropy(outputs[:, :1], yes), check_dtype=False)
 
 
-def test_a_focal_loss_turns_rows_that_are_right_down_by_their_error() -> None:
+def test_a_focal_loss_weights_rows_by_a_power_of_their_error() -> None:
     outputs, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([0])
     p = outputs.softmax(1)[0, 0]
     assert float(focal(outputs, labels, gamma=3.0)) == pytest.approx(float(-((1 - p) ** 3) * p.log()), rel=1e-5)
@@ -92,7 +92,7 @@ def test_a_focal_loss_turns_rows_that_are_right_down_by_their_error() -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
-def test_the_slope_of_a_focal_loss_is_finite_for_a_certain_row(gamma: float) -> None:
+def test_the_gradient_of_a_focal_loss_is_finite_for_saturated_outputs(gamma: float) -> None:
     outputs = torch.tensor([[60.0, -60.0], [-60.0, 60.0]], requires_grad=True)
     focal(outputs, torch.tensor([0, 0]), gamma=gamma).backward()
     assert outputs.grad is not None and torch.isfinite(outputs.grad).all()

@@ -1,4 +1,4 @@
-"""Masked words: which are chosen, what becomes of them, and what is asked."""
+"""Masked words: which are chosen, how they are replaced, and what is predicted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def random_rows(rows: int, length: int) -> list[list[int]]:
 
 
 def places_by_row(masked: Any) -> list[int]:
-    """Count the chosen places of every sequence."""
+    """Count the chosen positions of every sequence."""
     rows = torch.bucketize(masked.places[masked.chosen], masked.batch.starts[1:], right=True)
     return torch.bincount(rows, minlength=masked.batch.sequences).tolist()
 
@@ -57,14 +57,14 @@ def seeded() -> None:
 
 @pytest.mark.parametrize("share", [0.15, 0.4])
 @pytest.mark.parametrize("length", [13, 40])
-def test_the_share_of_the_chosen_tokens_is_right_on_average(share: float, length: int) -> None:
+def test_the_share_of_the_chosen_tokens_is_correct_on_average(share: float, length: int) -> None:
     rows = 2000
     counts = places_by_row(masking_of(share)(batch_of(random_rows(rows, length))))
     assert set(counts) <= {math.floor(share * length), math.ceil(share * length)}
     assert sum(counts) / rows / length == pytest.approx(share, rel=0.02)
 
 
-def test_every_place_of_a_text_is_as_likely_as_any_other() -> None:
+def test_every_position_of_a_text_is_equally_likely() -> None:
     batch = batch_of(random_rows(4000, 20))
     places = masking_of()(batch).places
     found = torch.bincount(batch.positions[places].long(), minlength=22).tolist()
@@ -83,7 +83,7 @@ def test_of_the_chosen_tokens_80_10_10_percent_are_hidden_replaced_and_kept() ->
     assert stats.chisquare(found, [share * sum(found) for share in expected]).pvalue > 0.001
 
 
-def test_replacements_are_words_and_all_of_them() -> None:
+def test_replacements_cover_all_ordinary_words_and_nothing_else() -> None:
     masked = masking_of(0.9)(batch_of(random_rows(3000, 50)))
     shown = masked.batch.ids[masked.places]
     replaced = shown[(shown != MASK) & (shown != masked.labels)]
@@ -102,14 +102,14 @@ def test_special_tokens_are_never_chosen_and_nothing_else_changes() -> None:
     assert len(set(masked.places.tolist())) == len(masked.places)
 
 
-def test_every_text_with_a_word_has_one_chosen_and_texts_without_have_none() -> None:
+def test_at_least_one_word_is_chosen_in_every_text_that_has_words() -> None:
     batch = batch_of([[9], [9, 10], [], [SEP, CLS], [11, 12, 13]])
     for _ in range(20):
         assert places_by_row(masking_of(0.01)(batch)) == [1, 1, 0, 0, 1]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_draws_by_the_same_law(tiny_encoder: Path) -> None:
+def test_a_gpu_draws_from_the_same_distribution(tiny_encoder: Path) -> None:
     rows = 2000
     batch, masking = batch_of([*random_rows(rows, 13), [9], []]).to("cuda"), masking_of().to("cuda")
     masked = masking(batch)
@@ -126,7 +126,7 @@ def test_a_gpu_draws_by_the_same_law(tiny_encoder: Path) -> None:
     assert loss.dtype == torch.float32 and loss.isfinite()
 
 
-def test_masks_differ_from_time_to_time_and_depend_on_the_generator_alone() -> None:
+def test_masks_differ_between_draws_and_depend_only_on_the_generator() -> None:
     masking, batch = masking_of(), batch_of(random_rows(20, 20))
     state = torch.get_rng_state()
     first, second = masking(batch), masking(batch)
@@ -139,7 +139,7 @@ def test_masks_differ_from_time_to_time_and_depend_on_the_generator_alone() -> N
 
 
 @pytest.mark.parametrize("share", [0.01, 0.15, 0.9])
-def test_with_a_fixed_number_of_places_the_same_words_are_chosen(share: float) -> None:
+def test_a_fixed_number_of_places_does_not_change_the_chosen_words(share: float) -> None:
     rows = [*random_rows(40, 13), *random_rows(5, 1), [], [SEP]]
     batch, masking = batch_of(rows), masking_of(share)
     numbers = set()
@@ -148,13 +148,13 @@ def test_with_a_fixed_number_of_places_the_same_words_are_chosen(share: float) -
         numbers.add(len(fixed.places))
         assert torch.equal(fixed.places[fixed.chosen], free.places)
         assert torch.equal(fixed.labels, batch.ids[fixed.places].long())
-        # What is not chosen is shown as it is.
+        # Other tokens do not change.
         rest = torch.ones(batch.tokens, dtype=torch.bool).index_fill(0, free.places, False)
         assert torch.equal(fixed.batch.ids[rest], batch.ids[rest])
     assert len(numbers) == 1
 
 
-def test_a_masking_has_no_state_of_its_own() -> None:
+def test_a_masking_has_no_state() -> None:
     assert MLM(masking_of()).state_dict() == {}
 
 
@@ -168,7 +168,7 @@ def test_the_loss_is_the_mean_over_the_chosen_words(tiny_encoder: Path, tokenize
     batch = collate([Portion("mlm", "mlm", tokens, np.arange(2), 16, share=0.5)], tokenizer.template)
     total, words = MLM(masking).of_words(model, batch, torch.Generator().manual_seed(2))
     masked = masking(batch, torch.Generator().manual_seed(2))
-    # All scores, the slow way: the softmax over every place, then the chosen ones.
+    # The slow way: the softmax at every position, then the chosen ones.
     scores = model(masked.batch, torch.arange(batch.tokens)).log_softmax(1)
     assert total.item() == pytest.approx(-scores[masked.places, masked.labels].sum().item(), rel=1e-6)
     assert words == len(masked.places)
@@ -179,14 +179,14 @@ def test_the_loss_is_the_mean_over_the_chosen_words(tiny_encoder: Path, tokenize
     assert loss.item() == pytest.approx(0.5 * (total / words).item())
 
 
-def test_a_batch_without_a_word_has_the_loss_0(tiny_encoder: Path) -> None:
+def test_a_batch_without_words_has_a_loss_of_0(tiny_encoder: Path) -> None:
     model = load_masked(tiny_encoder)
     loss = MLM(masking_of())(model, batch_of([[], [SEP]]))["mlm"]
     loss.backward()
     assert loss.item() == 0
 
 
-def test_special_tokens_of_a_tokenizer_are_not_ordinary(tokenizer: TextTokenizer) -> None:
+def test_the_special_tokens_of_a_tokenizer_are_not_ordinary_words(tokenizer: TextTokenizer) -> None:
     ordinary = set(tokenizer.ordinary_ids())
     names = {name: tokenizer.tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[MASK]")}
     assert not ordinary & set(names.values())

@@ -1,4 +1,4 @@
-"""Objective: a balance that follows the losses, and leaves them alone unless another is given."""
+"""Objective: the balance sees the losses of each step, and the default one does not change them."""
 
 from __future__ import annotations
 

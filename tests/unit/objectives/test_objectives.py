@@ -23,7 +23,7 @@ from palbert.verbs import train as verb
 
 MakeScene = Callable[..., Any]
 SIAMESE = {"pair_input": "siamese", "head": "concat"}
-TERMS = [name for name in OBJECTIVES if name != "distillation"]  # which has tests with teachers of its own
+TERMS = [name for name in OBJECTIVES if name != "distillation"]  # tested separately, with teachers
 LABELLED = [name for name in TERMS if not OBJECTIVES[name].triplets]
 
 
@@ -38,18 +38,18 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the final report: it is not about objectives."""
+    """Skip the final report: it does not concern objectives."""
     monkeypatch.setattr(verb, "evaluate", lambda run: None)
 
 
 def trained(values: dict[str, Any], folder: Path, objectives: list[Any]) -> dict[str, bytes]:
-    """Train and return the files of the last checkpoint, without the one that has times in it."""
+    """Train and return the files of the last checkpoint, without the one that holds times."""
     run = verb.train(make_recipe({**values, "objectives": objectives}), out=folder)
     files = (run / "checkpoints" / "last").iterdir()
     return {file.name: file.read_bytes() for file in files if file.suffix == ".safetensors"}
 
 
-def test_no_terms_are_exactly_the_supervised_losses_in_one_pass(
+def test_without_terms_the_losses_are_the_supervised_ones_in_one_pass(
     scene: MakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes = []
@@ -90,7 +90,7 @@ def test_a_weight_of_0_gives_the_same_run_bit_by_bit(values: dict[str, Any], tmp
         ({"name": "smart", "steps": 3}, 4),
     ],
 )
-def test_a_term_costs_as_many_passes_over_the_tokens_as_it_says(
+def test_a_term_takes_as_many_passes_as_documented(
     scene: MakeScene, monkeypatch: pytest.MonkeyPatch, objective: Any, passes: int
 ) -> None:
     options = {"name": objective} if isinstance(objective, str) else dict(objective)
@@ -111,7 +111,7 @@ def test_a_term_costs_as_many_passes_over_the_tokens_as_it_says(
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_a_term_trains_and_changes_the_run(name: str, values: dict[str, Any], tmp_path: Path) -> None:
-    # The average is the weights themselves in the first step, so that the proximal term needs room to grow.
+    # In the first step the average equals the weights: the proximal term needs time to grow.
     objective = {"name": name, "weight": 5.0}
     assert trained(values, tmp_path / "plain", []) != trained(values, tmp_path / name, [objective])
 
@@ -147,7 +147,7 @@ def test_all_terms_train_with_adapters_in_a_frozen_encoder_and_a_relational_laye
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_state(
+def test_a_run_stopped_and_resumed_ends_with_the_same_weights_and_state(
     name: str, values: dict[str, Any], nli: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if OBJECTIVES[name].triplets:
@@ -171,7 +171,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_state
     assert not (run / "checkpoints" / "best" / "objective.safetensors").exists()
 
 
-def test_a_checkpoint_whose_objective_is_missing_is_told(values: dict[str, Any], tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_objective_is_refused(values: dict[str, Any], tmp_path: Path) -> None:
     recipe = make_recipe({**values, "objectives": ["proximal"]})
     run = verb.train(recipe, out=tmp_path / "run")
     (run / "checkpoints" / "last" / "objective.safetensors").unlink()
@@ -193,7 +193,7 @@ def test_a_layer_of_a_term_is_in_the_optimizer_and_not_in_the_model(values: dict
     assert "objectives" not in {group["role"] for group in plain.trainer.optimizer.param_groups}
 
 
-def test_an_objective_survives_being_written_and_read(values: dict[str, Any], tmp_path: Path) -> None:
+def test_an_objective_reads_back_unchanged(values: dict[str, Any], tmp_path: Path) -> None:
     given = [{"name": "smart", "weight": 0.02, "tasks": ["sst"]}, "rdrop"]
     recipe = make_recipe({**values, "objectives": given})
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe), "utf-8")
@@ -226,7 +226,7 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
         ("collections:Counter", {}, "objectives.0: 'collections:Counter' is not an objective."),
     ],
 )  # fmt: skip
-def test_an_objective_that_cannot_be_used_is_told(
+def test_an_unusable_objective_is_reported(
     values: dict[str, Any], objective: Any, encoder: dict[str, Any], says: str
 ) -> None:
     values["encoder"] |= encoder
@@ -251,7 +251,7 @@ class Squares(Term):
         return {task: self.weight * forward_pass.outputs[task].square().mean() for task in batch.parts}
 
 
-def test_an_own_term_is_named_by_module_and_class(
+def test_a_user_defined_term_is_named_by_module_and_class(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -264,7 +264,7 @@ def test_an_own_term_is_named_by_module_and_class(
     assert trained(values, tmp_path / "run", [own]) != trained(values, tmp_path / "plain", [])
 
 
-def test_the_share_of_some_tasks_gives_the_same_outputs_as_the_whole_batch(scene: MakeScene) -> None:
+def test_a_selection_of_tasks_has_the_same_outputs_as_in_the_whole_batch(scene: MakeScene) -> None:
     stage = scene()
     batch = stage.batch()
     assert batch.only(stage.tasks) is batch
@@ -277,7 +277,7 @@ def test_the_share_of_some_tasks_gives_the_same_outputs_as_the_whole_batch(scene
         torch.testing.assert_close(found, {task: whole[task] for task in found})
 
 
-def test_terms_are_added_by_task_with_the_share_of_the_batch(scene: MakeScene) -> None:
+def test_terms_are_added_per_task_weighted_by_the_share_of_the_batch(scene: MakeScene) -> None:
     stage = scene()
     batch = stage.batch([0, 1, 2])  # half of the step's rows
     plain = Objectives(stage.supervised)(stage.model, batch)

@@ -21,7 +21,7 @@ def move(model: torch.nn.Module, size: float) -> None:
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=size)
 
 
-def test_is_0_before_the_weights_move_and_grows_with_them(scene: MakeScene) -> None:
+def test_the_proximal_term_is_0_before_the_weights_change_and_grows_with_the_change(scene: MakeScene) -> None:
     stage = scene()
     batch = stage.batch()
     term = Proximal(stage.goals, weight=2.0)
@@ -68,6 +68,6 @@ def test_a_weight_of_0_keeps_no_average(scene: MakeScene) -> None:
 
 
 @pytest.mark.parametrize("beta", [-0.1, 1.0])
-def test_a_beta_without_a_meaning_is_refused(beta: float) -> None:
+def test_an_impossible_beta_is_refused(beta: float) -> None:
     with pytest.raises(PalbertError, match=r"^beta: expected a number from 0 and below 1"):
         Proximal({}, beta=beta)

@@ -1,4 +1,4 @@
-"""R-Drop: nothing without dropout, the mean of both losses and their distance with it."""
+"""R-Drop: 0 without dropout; with dropout, the mean of both losses and their distance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palbert.objectives.rdrop import RDrop
 MakeScene = Callable[..., Any]
 
 
-def test_is_0_without_dropout_and_leaves_the_gradient_as_it_is(scene: MakeScene) -> None:
+def test_without_dropout_rdrop_is_0_and_does_not_change_the_gradient(scene: MakeScene) -> None:
     plain, dropped = scene(), scene()
     batch = plain.batch()
     torch.stack(list(Objectives(plain.supervised)(plain.model, batch).values())).sum().backward()  # type: ignore[no-untyped-call]
@@ -48,7 +48,7 @@ def test_loss_is_the_mean_of_both_passes_and_their_weighted_distance(scene: Make
 
 @pytest.mark.parametrize("terms", [1, 2], ids=["one rdrop", "two rdrops"])
 @pytest.mark.parametrize("weight", [0.5, 1.0])
-def test_teachers_are_heard_in_both_passes(scene: MakeScene, weight: float, terms: int) -> None:
+def test_the_distillation_loss_is_the_mean_of_both_passes(scene: MakeScene, weight: float, terms: int) -> None:
     stage = scene(dropout=0.2)
     plain = stage.batch()
     outputs = stage.model(plain)

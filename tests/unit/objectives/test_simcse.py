@@ -1,4 +1,4 @@
-"""SimCSE: against a plain InfoNCE, and the laws of views, rows and layers."""
+"""SimCSE: compared with a plain InfoNCE, and the laws of views, rows and layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeScene = Callable[..., Any]
 
 
 def plain_info_nce(first: Tensor, second: Tensor, temperature: float) -> float:
-    """Take the formula at its word, with loops."""
+    """Compute the formula literally, with loops."""
 
     def similarity(a: Tensor, b: Tensor) -> float:
         return math.exp(float(a @ b) / math.sqrt(float(a @ a) * float(b @ b)) / temperature)
@@ -53,7 +53,7 @@ def test_info_nce_is_lower_for_aligned_views() -> None:
 
 
 @pytest.mark.parametrize("projection", [True, False])
-def test_term_is_info_nce_of_the_two_passes_side_by_side(scene: MakeScene, projection: bool) -> None:
+def test_the_term_is_the_info_nce_of_two_passes(scene: MakeScene, projection: bool) -> None:
     stage = scene(dropout=0.1)
     batch = stage.batch()
     term = SimCSE(stage.goals, weight=0.3, temperature=0.1, projection=projection)
@@ -121,14 +121,14 @@ def test_one_step_down_its_gradient_brings_the_views_together(scene: MakeScene) 
     assert value() < before
 
 
-def test_the_layers_are_made_without_a_random_number(scene: MakeScene) -> None:
+def test_initialising_the_layers_draws_no_random_number(scene: MakeScene) -> None:
     stage = scene(dropout=0.1)
     state = torch.get_rng_state()
     SimCSE(stage.goals).prepare(stage.model)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_works_under_autocast_in_full_precision(scene: MakeScene) -> None:
+def test_similarities_are_computed_in_full_precision_under_autocast(scene: MakeScene) -> None:
     stage = scene(dropout=0.1)
     term = SimCSE(stage.goals)
     term.prepare(stage.model)
@@ -156,7 +156,7 @@ def test_an_encoder_without_dropout_or_frozen_is_refused(scene: MakeScene) -> No
         SimCSE({}, temperature=0)
 
 
-def test_a_frozen_encoder_needs_adapters_of_the_terms_own_tasks(scene: MakeScene) -> None:
+def test_a_frozen_encoder_needs_adapters_for_the_tasks_of_the_term(scene: MakeScene) -> None:
     stage = scene(dropout=0.1)
     stage.model.encoder.requires_grad_(False)
     stage.model.adapters["one"], stage.model.adapter_of["classes"] = nn.Linear(2, 2), "one"
@@ -165,14 +165,14 @@ def test_a_frozen_encoder_needs_adapters_of_the_terms_own_tasks(scene: MakeScene
         SimCSE(stage.goals).prepare(stage.model)
 
 
-def test_the_sets_of_a_task_of_joint_pairs_share_a_layer(scene: MakeScene) -> None:
+def test_all_sets_of_a_joint_pair_task_share_a_layer(scene: MakeScene) -> None:
     stage = scene("binary-joint", dropout=0.1)
     term = SimCSE(dict.fromkeys(("binary-joint", "binary-joint+more"), stage.goals["binary-joint"]))
     term.prepare(stage.model)
     assert len(term.layers) == 1 and set(term.layer_of.values()) == {0}
 
 
-def test_with_a_dropout_of_its_own_the_views_are_two_passes_with_that_rate(scene: MakeScene) -> None:
+def test_with_its_own_dropout_the_views_are_two_passes_at_that_rate(scene: MakeScene) -> None:
     stage = scene("number-siamese", dropout=0.1)
     batch = stage.batch()
     forward_pass = stage.forward_pass(batch)
@@ -188,7 +188,7 @@ def test_with_a_dropout_of_its_own_the_views_are_two_passes_with_that_rate(scene
     assert not torch.isclose(value, other)
 
 
-def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene: MakeScene) -> None:
+def test_its_own_dropout_makes_views_differ_in_an_encoder_without_dropout(scene: MakeScene) -> None:
     still = scene()
     batch = still.batch()
     term = SimCSE(still.goals, dropout=0.2)
@@ -197,7 +197,7 @@ def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene
     first, second = term.views(still.model, batch, forward_pass)
     assert all(not torch.equal(first[task], second[task]) for task in still.tasks)
     again = still.forward_pass(batch)
-    for task in still.tasks:  # the supervised pass has none, before and after
+    for task in still.tasks:  # the supervised passes before and after have none
         assert torch.equal(again.outputs[task], forward_pass.outputs[task])
     losses = Objectives(still.supervised, [term])(still.model, batch)
     torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
@@ -205,12 +205,12 @@ def test_a_dropout_of_its_own_makes_views_differ_in_an_encoder_without_any(scene
 
 
 @pytest.mark.parametrize("dropout", [0, 0.0, 1, 1.5, -0.1, True, "some"])
-def test_a_dropout_of_its_own_is_between_0_and_1(dropout: Any) -> None:
+def test_its_own_dropout_is_between_0_and_1(dropout: Any) -> None:
     with pytest.raises(PalbertError, match="dropout: expected a number above 0 and below 1"):
         SimCSE({}, dropout=dropout)
 
 
-def test_a_dropout_of_its_own_makes_up_for_an_encoder_without_any(tiny_recipe: dict[str, Any]) -> None:
+def test_its_own_dropout_allows_an_encoder_without_dropout(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0}
     check_names(make_recipe({**tiny_recipe, "objectives": [{"name": "simcse", "dropout": 0.2}]}))
     with pytest.raises(RecipeError, match="or give the objective a dropout of its own"):

@@ -1,4 +1,4 @@
-"""SMART: against a slow reference that takes one example at a time, and the laws of its perturbation."""
+"""SMART: compared with a slow reference that takes one example at a time, and the laws of its perturbation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kl(p: Tensor, q: Tensor) -> Tensor:
 
 
 def distance(first: Tensor, second: Tensor, target: str) -> Tensor:
-    """Return ℓ_s for one row, straight from its definition."""
+    """Return ℓ_s for one row, directly from its definition."""
     if target == "number":
         return (first - second).square().sum()
     if target == "binary":
@@ -129,7 +129,7 @@ def test_the_perturbation_of_every_sequence_stays_in_the_ball(
     assert min(sizes) > 0
 
 
-def test_the_search_finds_more_than_noise_of_the_same_size_does(scene: MakeScene) -> None:
+def test_the_search_finds_a_larger_distance_than_noise_of_the_same_size(scene: MakeScene) -> None:
     stage = scene()
     batch = stage.batch()
     torch.manual_seed(0)
@@ -182,7 +182,7 @@ def test_gradients_flow_through_the_clean_pass_too(scene: MakeScene) -> None:
     assert outputs.grad is not None and outputs.grad.abs().sum() > 0
 
 
-def test_a_term_for_some_tasks_leaves_the_others_alone(scene: MakeScene) -> None:
+def test_a_term_for_some_tasks_does_not_affect_the_others(scene: MakeScene) -> None:
     stage = scene()
     batch = stage.batch()
     goals = {name: stage.goals[name] for name in ("binary-siamese", "number-joint")}
@@ -217,6 +217,6 @@ def test_works_with_a_frozen_encoder(scene: MakeScene) -> None:
     "settings",
     [{"weight": -1}, {"epsilon": 0}, {"sigma": 0}, {"eta": -1e-3}, {"steps": 0}, {"steps": 1.5}, {"norm": "l1"}],
 )
-def test_settings_without_a_meaning_are_refused(settings: dict[str, Any]) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(PalbertError, match=f"^{next(iter(settings))}: expected"):
         SMART({}, **settings)

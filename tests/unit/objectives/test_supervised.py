@@ -1,4 +1,4 @@
-"""Supervised losses: against scikit-learn, and cut into pieces."""
+"""Supervised losses: compared with scikit-learn, and in pieces."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_options_of_a_loss_reach_it_and_unknown_ones_are_refused() -> None:
         make_objectives(make_recipe({"data": "samples", "tasks": tasks}))
 
 
-def test_a_loss_that_does_not_fit_the_target_is_refused_with_those_that_do() -> None:
+def test_a_loss_for_another_target_is_refused_with_the_suitable_ones() -> None:
     with pytest.raises(RecipeError, match="loss 'mse' does not fit target 'classes', which takes 'cross-entropy', 'f"):
         make_recipe({"data": "samples", "tasks": {"sst": {"loss": "mse"}}})
 

@@ -1,4 +1,4 @@
-"""Supervised SimCSE: against equation 5 with loops, and the laws of triplets: no head, no second pass."""
+"""Supervised SimCSE: compared with equation 5 in loops, and the laws of triplets: no head, no second pass."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = ["classes", "binary-joint", "binary-siamese", "number-joint", "number-si
 
 
 def equation_5(anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float, *, hard: bool) -> float:
-    """Take the formula at its word, with loops."""
+    """Compute the formula literally, with loops."""
 
     def similarity(a: Tensor, b: Tensor) -> float:
         return math.exp(float(a @ b) / math.sqrt(float(a @ a) * float(b @ b)) / temperature)
@@ -46,7 +46,7 @@ def equation_5(anchors: Tensor, positives: Tensor, negatives: Tensor, temperatur
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("hard", [True, False])
-def test_term_is_equation_5_of_the_vectors_of_the_one_pass(scene: MakeScene, kind: str, hard: bool) -> None:
+def test_the_term_is_equation_5_of_the_vectors_of_a_single_pass(scene: MakeScene, kind: str, hard: bool) -> None:
     stage = scene(kind)
     batch = stage.with_triplets(kind)
     forward_pass = stage.forward_pass(batch)
@@ -70,10 +70,10 @@ def test_without_hard_negatives_it_is_info_nce_of_anchors_and_positives(scene: M
     ]
     anchors, positives, _ = forward_pass.vectors["number-siamese+nli"].chunk(3)
     assert torch.equal(losses[1], info_nce(anchors, positives, temperature=0.05))
-    assert losses[0] > losses[1]  # more to be told from
+    assert losses[0] > losses[1]  # more negatives
 
 
-def test_triplets_have_the_terms_loss_alone_and_leave_the_others_losses_as_they_are(scene: MakeScene) -> None:
+def test_triplets_have_only_the_loss_of_the_term_and_do_not_change_other_losses(scene: MakeScene) -> None:
     stage = scene("binary-joint")
     goals = {"binary-joint": stage.goals["binary-joint"]}
     terms = [OBJECTIVES[name](goals, weight=0.5) for name in ("smart", "rdrop", "proximal")]
@@ -109,7 +109,7 @@ def test_rows_and_triplets_share_one_pass_and_no_gradient_reaches_the_head(
     assert stage.gradient().norm() > 0
 
 
-def test_a_share_of_the_rows_counts_as_such(scene: MakeScene) -> None:
+def test_the_loss_of_a_piece_is_weighted_by_its_share(scene: MakeScene) -> None:
     stage = scene("classes")
     batch = stage.with_triplets("classes", [1, 4])
     forward_pass = stage.forward_pass(batch)
@@ -132,7 +132,7 @@ def test_cosines_are_in_full_precision_under_autocast(scene: MakeScene) -> None:
 
 
 @pytest.mark.parametrize("pair_input", ["joint", "siamese"])
-def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
+def test_training_moves_anchors_closer_to_positives_than_to_hard_negatives(
     tiny_recipe: dict[str, Any],
     nli: dict[str, Any],
     tokenizer: TextTokenizer,
@@ -151,7 +151,7 @@ def test_anchors_come_nearer_to_their_positives_than_to_their_hard_negatives(
     run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
 
     def nearer() -> float:
-        """Return the share of the anchors that are nearer to their positive than to their hard negative."""
+        """Return the share of the anchors that are closer to their positive than to their hard negative."""
         run.model.eval()
         tokens = run.sets["sts+nli"].rows.tokens
         portion = Portion("nli", "sts", tokens, np.arange(12), 32, siamese=True, answered=False)
@@ -221,7 +221,7 @@ TRIPLETS = [{"name": "supervised-simcse", "tasks": ["sts"]}]
         ({"objectives": TRIPLETS}, {"form": "pairs"}, "tasks.sts.extra.nli.form: Input should be 'rows' or 'triplets'"),
     ],
 )
-def test_triplets_that_cannot_be_used_are_refused_before_data_is_read(
+def test_unusable_triplets_are_refused_before_data_is_read(
     tiny_recipe: dict[str, Any], nli: dict[str, Any], own: dict[str, Any], extra: dict[str, Any], says: str
 ) -> None:
     own = dict(own)
@@ -232,15 +232,13 @@ def test_triplets_that_cannot_be_used_are_refused_before_data_is_read(
     assert says in str(caught.value)
 
 
-def test_a_frozen_encoder_with_adapters_of_the_task_may_be_trained_with_triplets(
-    tiny_recipe: dict[str, Any], nli: dict[str, Any]
-) -> None:
+def test_triplets_may_train_the_adapters_of_a_frozen_encoder(tiny_recipe: dict[str, Any], nli: dict[str, Any]) -> None:
     tiny_recipe["tasks"]["sts"] = {"extra": nli}
     tiny_recipe["encoder"]["frozen"] = True
     check_names(make_recipe({**tiny_recipe, "objectives": TRIPLETS, "adapters": {"name": "lora", "tasks": ["sts"]}}))
 
 
-def test_a_term_is_given_its_own_kind_of_sets(tiny_recipe: dict[str, Any], nli: dict[str, Any]) -> None:
+def test_a_term_gets_only_sets_of_its_kind(tiny_recipe: dict[str, Any], nli: dict[str, Any]) -> None:
     rows = {"more": {"train": nli["nli"]["train"]}}
     tiny_recipe["tasks"] = {"sts": {"extra": {**nli, **rows}}, "quora": {"extra": nli}}
     objectives = ["rdrop", "supervised-simcse", {"name": "supervised-simcse", "tasks": ["quora"], "weight": 2.0}]

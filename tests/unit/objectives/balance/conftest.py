@@ -1,4 +1,4 @@
-"""What the tests of balances share: three goals and losses for them."""
+"""Fixtures of the tests of balances: three goals and losses for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palbert.targets.number import Number
 
 @pytest.fixture
 def goals() -> dict[str, Goal]:
-    """Return a goal of each target, under names that torch has other uses for."""
+    """Return a goal of each target, under names that have a meaning in torch."""
     return {
         "keys": Goal(Classes(), LOSSES["cross-entropy"], task="sst"),
         "type": Goal(Binary(), LOSSES["binary-cross-entropy"], task="sst"),
@@ -33,7 +33,7 @@ def whole(goals: dict[str, Goal]) -> dict[str, float]:
 
 @pytest.fixture
 def losses_of(goals: dict[str, Goal]) -> Callable[..., dict[str, Tensor]]:
-    """Return a function that makes losses of numbers."""
+    """Return a function that turns numbers into losses."""
 
     def make(*values: float) -> dict[str, Tensor]:
         return {name: torch.tensor(value) for name, value in zip(goals, values, strict=False)}

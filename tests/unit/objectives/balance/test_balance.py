@@ -34,7 +34,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def start(values: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that builds a run with a balance, ready to fit."""
+    """Return a function that builds a run with a balance that is ready to fit."""
 
     def build(folder: str, **training: Any) -> Any:
         recipe = make_recipe({**values, "training": {**values["training"], **training}})
@@ -45,12 +45,12 @@ def start(values: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the final report: it is not about balancing."""
+    """Skip the final report: it does not concern balancing."""
     monkeypatch.setattr(verb, "evaluate", lambda run: None)
 
 
 def gradient_of_a_step(trainer: Trainer) -> list[Tensor | None]:
-    """Take a step that moves no weight; return the gradient that the optimizer saw."""
+    """Take a step that changes no weight; return the gradient that the optimizer received."""
     seen: list[Tensor | None] = []
     trainer.schedule = lambda step, total: 0.0
     trainer.clip = float("inf")
@@ -61,20 +61,20 @@ def gradient_of_a_step(trainer: Trainer) -> list[Tensor | None]:
 
 
 def unlike(trainer: Trainer) -> None:
-    """Give the parameters of a balance values that differ from where they start."""
+    """Give the parameters of a balance values that differ from their initial ones."""
     for number, parameter in enumerate(trainer.objective.balance.parameters()):
         parameter.data.fill_(0.3 * number - 0.4)
 
 
 @pytest.mark.parametrize("name", BALANCES)
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
-def test_a_step_in_pieces_is_the_whole_step(start: Callable[..., Any], name: str, gradients: str) -> None:
+def test_a_step_in_pieces_equals_the_whole_step(start: Callable[..., Any], name: str, gradients: str) -> None:
     def run(accumulation: int) -> tuple[list[Tensor | None], dict[str, Tensor]]:
         changes = {"accumulation": accumulation, "gradients": gradients, "balance": name}
         trainer = start(f"{accumulation}", **changes).trainer
         unlike(trainer)
         torch.manual_seed(0)
-        gradient_of_a_step(trainer)  # normalised has its means from here on
+        gradient_of_a_step(trainer)  # from here on normalised has its means
         return gradient_of_a_step(trainer), trainer.objective.state_dict()
 
     (pieces, state), (whole, whole_state) = run(3), run(1)
@@ -84,7 +84,9 @@ def test_a_step_in_pieces_is_the_whole_step(start: Callable[..., Any], name: str
 
 
 @pytest.mark.parametrize("method", GRADIENTS)
-def test_no_gradient_method_mixes_what_the_tasks_have_of_their_own(start: Callable[..., Any], method: str) -> None:
+def test_no_gradient_method_mixes_the_task_specific_parameters_of_a_balance(
+    start: Callable[..., Any], method: str
+) -> None:
     def own(gradients: str) -> list[Tensor | None]:
         trainer = start(gradients, balance="uncertainty", gradients=gradients).trainer
         unlike(trainer)
@@ -94,7 +96,7 @@ def test_no_gradient_method_mixes_what_the_tasks_have_of_their_own(start: Callab
 
 
 @pytest.mark.parametrize("name", ["normalised", "uncertainty"])
-def test_a_step_without_a_task_leaves_its_part_of_the_balance_alone(start: Callable[..., Any], name: str) -> None:
+def test_a_step_without_a_task_does_not_change_its_part_of_the_balance(start: Callable[..., Any], name: str) -> None:
     trainer = start("run", balance=name).trainer
 
     def state() -> dict[str, list[float]]:
@@ -125,7 +127,7 @@ def test_the_log_holds_the_losses_before_balancing_and_the_weights(start: Callab
 
 @pytest.mark.parametrize("name", ["normalised", "uncertainty"])
 @pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
-def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_balance(
+def test_a_run_stopped_and_resumed_ends_with_the_same_weights_and_balance(
     name: str, gradients: str, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class StopAt4(Hook):
@@ -150,7 +152,7 @@ def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_weights_and_balan
 
 
 @pytest.mark.parametrize("name", ["normalised", "uncertainty"])
-def test_every_set_of_a_task_has_a_weight_of_its_own(values: dict[str, Any], tmp_path: Path, name: str) -> None:
+def test_every_set_of_a_task_has_its_own_weight(values: dict[str, Any], tmp_path: Path, name: str) -> None:
     rows = "".join(f"{number}\tfilm number {number}\t{number % 2}\n" for number in range(8))
     (tmp_path / "reviews.tsv").write_text("id\tsentence\tsentiment\n" + rows, "utf-8")
     values["tasks"]["sst"]["extra"] = {
@@ -164,7 +166,7 @@ def test_every_set_of_a_task_has_a_weight_of_its_own(values: dict[str, Any], tmp
     assert len(set(last["weights"].values())) == 4
 
 
-def test_every_phase_has_a_balance_of_its_own(values: dict[str, Any], tmp_path: Path) -> None:
+def test_every_phase_has_its_own_balance(values: dict[str, Any], tmp_path: Path) -> None:
     values["training"] |= {"epochs": 1, "balance": "uncertainty"}
     values["phases"] = [{}, {"tasks": ["quora", "sts"], "training": {"balance": "normalised"}}, {"tasks": ["sst"]}]
     run = verb.train(make_recipe(values), out=tmp_path / "run")
@@ -174,7 +176,7 @@ def test_every_phase_has_a_balance_of_its_own(values: dict[str, Any], tmp_path: 
     ] * 3
 
 
-def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
+def test_the_noise_of_the_tasks_is_trained_at_the_rate_of_the_heads_without_decay(
     start: Callable[..., Any], values: dict[str, Any]
 ) -> None:
     values["optimizer"] |= {"head_learning_rate": 0.02}
@@ -193,7 +195,7 @@ def test_the_noise_of_the_tasks_is_trained_at_the_heads_rate_without_decay(
         ("collections:Counter", "training.balance: 'collections:Counter' is not a balance."),
     ],
 )
-def test_a_balance_that_cannot_be_used_is_reported(values: dict[str, Any], balance: Any, says: str) -> None:
+def test_an_unusable_balance_is_reported(values: dict[str, Any], balance: Any, says: str) -> None:
     with pytest.raises(RecipeError) as caught:
         check_names(make_recipe({**values, "training": {**values["training"], "balance": balance}}))
     assert says in str(caught.value)

@@ -12,7 +12,7 @@ from palbert.objectives.balance import Fixed
 Losses = Callable[..., dict[str, Tensor]]
 
 
-def test_fixed_gives_the_very_losses_and_has_nothing_to_train_or_keep(
+def test_fixed_returns_the_losses_unchanged_and_has_no_state(
     goals: dict[str, Goal], whole: dict[str, float], losses_of: Losses
 ) -> None:
     balance, losses = Fixed(goals), losses_of(2.0, 0.5, 9.0)

@@ -15,7 +15,7 @@ from palbert.objectives.balance import Normalised
 Losses = Callable[..., dict[str, Tensor]]
 
 
-def test_normalised_divides_by_the_weighted_mean_of_the_losses_before(
+def test_normalised_divides_by_the_weighted_mean_of_the_earlier_losses(
     goals: dict[str, Goal], whole: dict[str, float]
 ) -> None:
     balance, seen = Normalised(goals, beta=0.8), [3.0, 5.0, 4.0, 0.5, 7.0]
@@ -44,7 +44,7 @@ def test_normalised_takes_no_gradient_through_its_mean(goals: dict[str, Goal], w
 
 
 @pytest.mark.parametrize("loss", [0.0, 1e-40, -1.0, float("nan")])
-def test_normalised_does_not_scale_a_loss_whose_mean_cannot_divide(
+def test_normalised_does_not_scale_a_loss_by_an_unusable_mean(
     goals: dict[str, Goal], whole: dict[str, float], losses_of: Losses, loss: float
 ) -> None:
     balance, losses = Normalised(goals), losses_of(loss, 0.5)

@@ -17,7 +17,7 @@ from palbert.registry import LOSSES
 Losses = Callable[..., dict[str, Tensor]]
 
 
-def test_uncertainty_starts_with_the_losses_as_they_are_and_half_of_numbers(
+def test_uncertainty_starts_with_weight_1_and_with_one_half_for_numbers(
     goals: dict[str, Goal], whole: dict[str, float], losses_of: Losses
 ) -> None:
     found = Uncertainty(goals)(losses_of(2.0, 0.5, 9.0), whole)
@@ -36,7 +36,7 @@ def test_uncertainty_of_numbers_is_the_likelihood_of_a_normal_distribution(
         torch.testing.assert_close(balance({"2nd-task": loss}, whole)["2nd-task"], expected)
 
 
-def test_uncertainty_rests_where_the_weighted_loss_is_a_half(
+def test_uncertainty_is_in_equilibrium_where_the_weighted_loss_is_one_half(
     goals: dict[str, Goal], whole: dict[str, float], losses_of: Losses
 ) -> None:
     balance, losses = Uncertainty(goals), losses_of(2.0, 0.5, 9.0)
