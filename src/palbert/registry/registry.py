@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+import json
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -74,7 +78,15 @@ class Registry(Mapping[str, Any]):
         return name in self.paths or name in self.plugins
 
     def __getitem__(self, name: str) -> Any:
-        return _load(self.paths[name] if name in self.paths else self.plugins[name].value)
+        if name not in self:
+            raise KeyError(name)
+        return _load(self._path(name))
+
+    def _path(self, name: str) -> str:
+        """Return where a part is, as "module:Class": of a known name, or given as such."""
+        if name in self.plugins:
+            return self.plugins[name].value.partition("[")[0].strip()  # without the extras of its package
+        return self.paths.get(name, name)
 
     def find(self, name: str, place: str = "") -> Any:
         """Return the part of a known name, or a user's own class, which must derive from the base class.
@@ -91,6 +103,8 @@ class Registry(Mapping[str, Any]):
             article = "an" if self.kind[0] in "aeiou" else "a"
             remedy = "Make it a" if self.values_only else "Derive its class from"
             raise RecipeError(f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"{remedy} {self.base_names}.")
+        if not bases and not callable(found):
+            raise RecipeError(f"{prefix}'{name}' is not a {self.kind}: it cannot be called.")
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         if missing:
             raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
@@ -104,8 +118,7 @@ class Registry(Mapping[str, Any]):
     def describe(self, name: str) -> Description:
         """Describe a part: a known name, or "module:Class"."""
         found = self.find(name)
-        path = self.paths.get(name) or (self.plugins[name].value if name in self.plugins else name)
-        documented = importlib.import_module(path.partition(":")[0]) if self.values_only else found
+        documented = importlib.import_module(self._path(name).partition(":")[0]) if self.values_only else found
         options = {} if self.values_only else self._options(found)
         summary = (inspect.getdoc(documented) or "").partition("\n")[0]
         summary = re.sub(r"^Return the ", "The ", summary)  # of a function: what it returns
@@ -114,7 +127,11 @@ class Registry(Mapping[str, Any]):
     def _options(self, found: Any) -> dict[str, Any]:
         """Return the options of a part with their defaults; without one, `REQUIRED`."""
         options = dict(getattr(found, "shared_options", {}))
-        for place, parameter in enumerate(inspect.signature(found).parameters.values()):
+        try:
+            parameters = inspect.signature(found).parameters
+        except (TypeError, ValueError):  # a function written in C may not have one
+            return options
+        for place, parameter in enumerate(parameters.values()):
             named = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
             # The first argument may have any name: palbert passes it by position.
             first = place == 0 and parameter.kind != parameter.KEYWORD_ONLY and parameter.default is REQUIRED
@@ -139,7 +156,8 @@ class Description:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values; a required option has no default."""
         options = {name: {} if default is REQUIRED else {"default": default} for name, default in self.options.items()}
-        return {"name": self.name, "options": options, "extra": self.extra, "summary": self.summary}
+        plain = json.loads(json.dumps(options, default=str))
+        return {"name": self.name, "options": plain, "extra": self.extra, "summary": self.summary}
 
     @property
     def written_options(self) -> str:
@@ -153,7 +171,7 @@ def _written(value: Any) -> str:
     """Write a default as in a recipe, None as "none"."""
     words = {None: "none", True: "true", False: "false"}
     if isinstance(value, str):
-        return f'"{value}"'
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_written, value))}]"
     return words[value] if value is None or isinstance(value, bool) else str(value)
@@ -165,8 +183,9 @@ def _load(path: str, place: str = "") -> Any:
     if not module.startswith("palbert.") and path not in OUTSIDE:
         OUTSIDE.append(path)
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # an imported module may fail in any way
+        with redirect_stdout(sys.stderr):  # what a module prints is not the answer of a command
+            return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    except (Exception, SystemExit) as error:  # an imported module may fail in any way
         prefix = f"{place}: " if place else ""
         raise RecipeError(
             f"{prefix}'{path}' cannot be imported: {type(error).__name__}: {error}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -13,7 +14,7 @@ from torch import nn
 
 from palbert import registry
 from palbert.errors import RecipeError
-from palbert.registry import GRADIENTS, HEADS, REQUIRED, SAMPLERS, Registry
+from palbert.registry import GRADIENTS, HEADS, METRICS, REQUIRED, SAMPLERS, Description, Registry
 from palbert.training.samplers import Plan, Sampler, Settings
 
 REGISTRIES = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
@@ -125,6 +126,40 @@ def test_the_options_of_a_part_are_the_arguments_that_palbert_does_not_set(
 def test_every_part_of_palbert_has_a_summary_and_no_option_that_palbert_sets(table: str, name: str) -> None:
     found = REGISTRIES[table].describe(name)
     assert found.summary and not REGISTRIES[table].given & set(found.options)
+
+
+def test_a_part_inside_a_class_is_found_and_the_extras_of_its_package_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = [EntryPoint("inner", "torch:nn.Identity [more]", "palbert.heads")]
+    monkeypatch.setattr("palbert.registry.registry.entry_points", lambda group: points)
+    heads = Registry("head", group="heads", base="torch.nn:Module", paths={})
+    assert heads.find("inner") is nn.Identity and heads.describe("inner").name == "inner"
+
+
+def test_what_is_not_a_function_is_not_a_metric() -> None:
+    with pytest.raises(RecipeError, match="'math:pi' is not a metric: it cannot be called"):
+        METRICS.find("math:pi")
+
+
+def test_a_function_without_a_signature_has_no_options() -> None:
+    assert METRICS.describe("builtins:min").options == {}
+
+
+def test_a_module_that_exits_or_prints_when_imported_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exiting_parts.py").write_text("print('loud')\nraise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(RecipeError, match="'exiting_parts:Head' cannot be imported: SystemExit: 3"):
+        HEADS.find("exiting_parts:Head")
+    assert capsys.readouterr() == ("", "loud\n")
+
+
+def test_a_default_that_json_cannot_hold_is_written_as_text() -> None:
+    described = Description("mine", {"folder": Path("here"), "end": "\n"}, "", "")
+    assert json.loads(json.dumps(described.as_json()))["options"]["folder"] == {"default": "here"}
+    assert described.written_options == 'folder = here, end = "\\n"'
 
 
 def test_what_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
