@@ -12,7 +12,7 @@ import torch
 from palbert.build.gradients import make_gradients
 from palbert.build.model import CHECKED_SIZE, check_head, check_pooling, check_tasks
 from palbert.build.named import check, make
-from palbert.build.objectives import make_objectives
+from palbert.build.objectives import make_loss, make_objectives
 from palbert.build.problems import Problems
 from palbert.build.sampling import make_sampler, takes_factors
 from palbert.build.teachers import check_teachers
@@ -20,6 +20,7 @@ from palbert.build.trainer import make_average
 from palbert.errors import PalbertError, RecipeError
 from palbert.metrics import find_metric, formula_text
 from palbert.objectives import Term
+from palbert.objectives.losses import cross_entropy
 from palbert.recipe.schema import Recipe
 from palbert.registry import ADAPTERS, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
@@ -67,7 +68,7 @@ def _check_shared_parts(recipe: Recipe, problems: Problems) -> None:
 
 
 def _check_task(task: Task, problems: Problems) -> None:
-    """Check metrics, head and pooling of a task."""
+    """Check metrics, head, pooling and loss of a task."""
     for metric in task.metrics:
         with problems.collect(f"tasks.{task.name}.metrics: "):
             try:
@@ -78,6 +79,8 @@ def _check_task(task: Task, problems: Problems) -> None:
         check_head(task)
     with problems.collect():
         check_pooling(task)
+    with problems.collect():
+        make_loss(task)
 
 
 def check_metric(name: str, target: Target) -> None:
@@ -104,7 +107,8 @@ def _check_stage(recipe: Recipe, problems: Problems, *, place: str, ranks: Ranks
         with problems.collect():
             make(SCHEDULES, recipe.pretraining.schedule, "pretraining.schedule")
     with report():
-        terms = make_objectives(recipe, report=report).terms
+        losses = dict.fromkeys(recipe.sets, cross_entropy)  # each task's own loss was checked with it
+        terms = make_objectives(recipe, losses=losses, report=report).terms
         for problem in _triplet_problems(recipe, terms) if len(terms) == len(recipe.objectives) else ():
             with report():
                 raise problem

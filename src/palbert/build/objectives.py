@@ -46,6 +46,7 @@ def make_objectives(
     recipe: Recipe,
     train: Mapping[str, TrainingSet[Dataset]] | None = None,
     *,
+    losses: Mapping[str, Loss] | None = None,
     report: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Objectives:
     """Make the supervised losses, the terms added to them, and the balance between the tasks.
@@ -53,10 +54,11 @@ def make_objectives(
     Args:
         recipe: The recipe, or one stage of it.
         train: The training sets, whose class shares a prior is compared with; without them, priors are ignored.
+        losses: The supervised loss of each set; those of the recipe unless given.
         report: The context in which each term is made; it may keep the error of one that cannot be made.
     """
     sets = recipe.sets
-    losses = {name: make_loss(spec.task) for name, spec in sets.items()}
+    losses = {name: make_loss(spec.task) for name, spec in sets.items()} if losses is None else dict(losses)
     for name, each in (train or {}).items():
         labels = each.rows.labels
         if name in losses and sets[name].task.prior and labels is not None:

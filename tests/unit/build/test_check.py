@@ -190,6 +190,7 @@ def test_all_wrong_parts_of_a_recipe_are_reported_at_once(tiny_recipe: dict[str,
     tiny_recipe["relation"] = {"name": "mlp", "tasks": ["quora", "sst"], "expansion": 0}
     tiny_recipe["objectives"] = [{"name": "rdrop", "weight": -1}, {"name": "smart", "steps": 0, "tasks": ["sts"]}]
     tiny_recipe["tasks"]["sst"] |= {"head": "concat", "metrics": ["pearson"], "pooling": {"name": "mean", "size": 1}}
+    tiny_recipe["tasks"]["sst"]["loss"] = {"name": "focal", "gamma": "2"}
     tiny_recipe["training"] |= {"sampler": {"name": "annealed", "decya": 1}, "average": {"name": "ema", "decay": 2}}
     tiny_recipe["training"]["balance"] = {"name": "normalised", "beta": 2}
     tiny_recipe["optimizer"]["schedule"] = {"name": "stlr", "warmup": 3, "cooldown": 1}
@@ -203,6 +204,7 @@ def test_all_wrong_parts_of_a_recipe_are_reported_at_once(tiny_recipe: dict[str,
         "tasks.sst.metrics",
         "tasks.sst.head",
         "tasks.sst.pooling",
+        "tasks.sst.loss",
         "training.sampler",
         "optimizer.schedule",
         "objectives.0",
@@ -210,7 +212,7 @@ def test_all_wrong_parts_of_a_recipe_are_reported_at_once(tiny_recipe: dict[str,
         "training.balance",
         "training.average",
     ]
-    assert "unknown option 'decya'. Known: decay, factors. Did you mean 'decay'?" in lines[6]
+    assert "unknown option 'decya'. Known: decay, factors. Did you mean 'decay'?" in lines[7]
 
 
 def test_the_wrong_parts_of_all_phases_are_reported_with_their_phase(tiny_recipe: dict[str, Any]) -> None:
