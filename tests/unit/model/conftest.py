@@ -1,4 +1,4 @@
-"""What the tests of the model share: a check that gradients of one pass can be split by task."""
+"""Fixtures of the tests of the model: a check that gradients of one pass can be split by task."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ ROTARY = replace(CONFIG, positions="rotary", rotary_bases=(1e4, 1e5), windows=(0
 
 
 @pytest.mark.parametrize("config", [CONFIG, ROTARY])
-def test_a_configuration_survives_json(config: EncoderConfig) -> None:
+def test_a_configuration_is_unchanged_by_json(config: EncoderConfig) -> None:
     assert EncoderConfig(**json.loads(json.dumps(asdict(config)))) == config
 
 
-def test_a_configuration_of_an_older_run_is_that_of_bert() -> None:
+def test_a_configuration_of_an_older_run_is_read_as_bert() -> None:
     names = ("family", "vocabulary_size", "hidden_size", "embedding_size", "layers", "heads", "intermediate_size")
     older = {name: getattr(CONFIG, name) for name in (*names, "max_length", "relative_buckets", "position_offset")}
     assert EncoderConfig(**older) == CONFIG
@@ -50,7 +50,7 @@ def test_a_configuration_of_an_older_run_is_that_of_bert() -> None:
         ({"positions": "rotary", "rotary_bases": (9.0, 9.0), "heads": 8}, "heads of an even width, found 3"),
     ],
 )
-def test_settings_of_layers_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_contradictory_settings_of_layers_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EncoderError, match=message):
         replace(CONFIG, **changes)
 
@@ -60,13 +60,13 @@ def test_an_unknown_activation_is_named() -> None:
         replace(CONFIG, activation="gelo")
 
 
-def test_heads_must_share_the_hidden_size() -> None:
+def test_heads_must_divide_the_hidden_size() -> None:
     with pytest.raises(EncoderError, match="5 heads cannot share a hidden size of 24"):
         replace(CONFIG, heads=5)
 
 
 @pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
 @pytest.mark.parametrize("value", [-0.1, 1.0])
-def test_dropout_outside_of_its_range_is_refused(name: str, value: float) -> None:
+def test_dropout_outside_its_range_is_refused(name: str, value: float) -> None:
     with pytest.raises(EncoderError, match=f"{name}: expected a number from 0 and below 1, found {value}"):
         replace(CONFIG, **{name: value})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Dropout: its share and its mean, independence, seeds, and seeds of kernels that come again."""
+"""Dropout: its share and its mean, independence, seeds, and repeatable seeds of kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def seed() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_dropout_keeps_the_mean_and_drops_its_share(dtype: torch.dtype) -> None:
+def test_dropout_keeps_the_mean_and_drops_the_given_share(dtype: torch.dtype) -> None:
     dropped = dropout(torch.ones(1001, 999, dtype=dtype), 0.1)
     assert dropped.dtype == dtype
     kept = dropped != 0
@@ -31,12 +31,12 @@ def test_dropout_draws_values_independently() -> None:
         assert abs((kept * other).mean().item() * 4) < 5 / kept.numel() ** 0.5
 
 
-def test_dropout_of_nothing_changes_nothing() -> None:
+def test_a_dropout_of_0_changes_nothing() -> None:
     values = torch.randn(7, 3)
     assert torch.equal(dropout(values, 0.0), values)
 
 
-def test_dropout_follows_the_seed() -> None:
+def test_dropout_depends_on_the_seed() -> None:
     draws = []
     for number in (5, 5, 6):
         torch.manual_seed(number)
@@ -45,14 +45,14 @@ def test_dropout_follows_the_seed() -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
-def test_the_layer_drops_in_training_only() -> None:
+def test_the_layer_drops_only_in_training() -> None:
     layer, values = Dropout(0.5), torch.ones(40, 40)
     assert (layer(values) == 0).any()
     assert layer.eval()(values) is values
     assert NO_DROPOUT(values) is values
 
 
-def test_seeds_of_a_pass_differ_and_come_again_from_a_place() -> None:
+def test_seeds_of_a_pass_differ_and_repeat_from_a_restored_state() -> None:
     seeds = Seeds()
     seeds.next(CPU)
     state = seeds.state()
@@ -60,5 +60,5 @@ def test_seeds_of_a_pass_differ_and_come_again_from_a_place() -> None:
     numbers = [int(seed.numbers[seed.offset]) for seed in drawn]
     assert len(set(numbers)) == len(numbers)
     seeds.restore(state)
-    again = [seeds.next(CPU) for _ in range(Seeds.block - 1)]  # as many as one draw had left
+    again = [seeds.next(CPU) for _ in range(Seeds.block - 1)]  # the rest of the first block
     assert [int(seed.numbers[seed.offset]) for seed in again] == numbers[: Seeds.block - 1]

@@ -78,7 +78,7 @@ def test_a_sequence_without_positions_is_refused() -> None:
         encoder_of()(pack([3, 41]))
 
 
-def test_an_encoder_without_pooler_says_so() -> None:
+def test_using_the_pooler_of_an_encoder_without_one_is_refused() -> None:
     with pytest.raises(EncoderError, match="no pooler"):
         encoder_of(pooler=False).pool(torch.zeros(2, 24))
 
@@ -90,7 +90,7 @@ def test_the_pooler_is_a_dense_tanh_layer() -> None:
     torch.testing.assert_close(encoder.pool(first), expected)
 
 
-def test_random_weights_have_the_spread_of_the_configuration() -> None:
+def test_random_weights_have_the_configured_spread() -> None:
     encoder = encoder_of(vocabulary_size=5000, initializer_range=0.05)
     assert encoder.embeddings.word.weight.std().item() == pytest.approx(0.05, rel=0.05)
     for module in encoder.modules():
@@ -102,7 +102,7 @@ def test_random_weights_have_the_spread_of_the_configuration() -> None:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_every_activation_runs(activation: str) -> None:
+def test_an_encoder_runs_with_every_activation(activation: str) -> None:
     assert encoder_of(activation=activation)(pack([4, 2])).isfinite().all()
 
 
@@ -160,7 +160,7 @@ def test_training_without_dropout_equals_evaluation() -> None:
     assert torch.equal(encoder.train()(batch), encoder.eval()(batch))
 
 
-def test_another_dropout_for_a_time_equals_an_encoder_with_it_and_leaves_no_trace() -> None:
+def test_a_temporary_dropout_equals_an_encoder_with_it_and_is_undone() -> None:
     batch = pack([4, 7])
     encoder, other = encoder_of(dropout=0.0, attention_dropout=0.3), encoder_of(dropout=0.5, attention_dropout=0.5)
 
@@ -176,7 +176,7 @@ def test_another_dropout_for_a_time_equals_an_encoder_with_it_and_leaves_no_trac
     assert torch.equal(encoded(encoder.train()), before)
 
 
-def test_another_dropout_ends_with_an_exception_too() -> None:
+def test_a_temporary_dropout_is_undone_after_an_exception() -> None:
     encoder = encoder_of(dropout=0.1, attention_dropout=0.3)
     with pytest.raises(ZeroDivisionError), encoder.with_dropout(0.5):
         assert {module.probability for module in encoder.modules() if isinstance(module, SelfAttention)} == {0.5}
@@ -201,14 +201,14 @@ def test_parts_hold_every_parameter_once_and_in_order(changes: dict[str, Any], p
 
 
 @kinds
-def test_linear_layers_are_all_that_there_are_by_name(changes: dict[str, Any]) -> None:
+def test_linear_layers_are_listed_completely_and_by_name(changes: dict[str, Any]) -> None:
     encoder = encoder_of(**changes)
     named = {name: module for name, module in encoder.named_modules() if isinstance(module, nn.Linear)}
     assert encoder.linear_layers() == named
 
 
 @kinds
-def test_gradients_of_all_parts_can_be_split_but_not_those_of_strangers(changes: dict[str, Any]) -> None:
+def test_gradients_of_all_parts_can_be_split_except_those_of_foreign_classes(changes: dict[str, Any]) -> None:
     class Stranger(Linear):
         pass
 
@@ -227,19 +227,19 @@ def test_every_parameter_is_trained(changes: dict[str, Any]) -> None:
 
 @kinds
 def test_a_pass_never_reads_a_number_from_the_device(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the meta device there are no numbers to read: whatever waits for the device fails."""
+    """On the meta device there are no numbers to read: any wait for the device fails."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # torch has none for that device
     encoder, batch = Encoder.without_weights(replace(CONFIG, **changes)), pack([5, 9]).to("meta")
     encoder(batch).sum().backward()
 
 
 @pytest.mark.parametrize("name", ["block", "feed_forward", "norm", "positions"])
-def test_a_part_that_does_not_exist_is_named(name: str) -> None:
+def test_an_unknown_part_is_named(name: str) -> None:
     with pytest.raises(EncoderError, match=f"Unknown {name} 'plainer' of an encoder"):
         encoder_of(**{name: "plainer"})
 
 
-def test_names_and_order_of_parameters_are_those_of_checkpoints_on_disk() -> None:
+def test_names_and_order_of_parameters_match_existing_checkpoints() -> None:
     """Checkpoints name weights, and store the optimizer's state by their order: neither may change."""
     names = [name for name, _ in encoder_of(layers=1, relative_buckets=32, embedding_size=16).named_parameters()]
     layer = ("query_key_value", "attention_output", "attention_norm", "intermediate", "output", "norm")
@@ -255,7 +255,7 @@ def test_names_and_order_of_parameters_are_those_of_checkpoints_on_disk() -> Non
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @kinds
-def test_mixed_precision_on_a_gpu_stays_near_full_precision(changes: dict[str, Any]) -> None:
+def test_mixed_precision_on_a_gpu_is_close_to_full_precision(changes: dict[str, Any]) -> None:
     encoder = encoder_of(**changes, dropout=0.0, attention_dropout=0.0).to("cuda")
     batch = pack([5, 1, 30, 12]).to("cuda")
     gradients = []

@@ -66,14 +66,14 @@ def collected(kept: list[tuple[nn.Parameter, Factor]]) -> Factors:
     return collection
 
 
-def test_inner_products_are_those_of_the_gradients(kept: list[tuple[nn.Parameter, Factor]]) -> None:
+def test_inner_products_equal_those_of_the_gradients(kept: list[tuple[nn.Parameter, Factor]]) -> None:
     matrix = torch.ones(2, 2)
     collected(kept).compare(matrix)
     rows = gradients_of(list(kept))
     torch.testing.assert_close(matrix - 1, rows @ rows.t(), rtol=1e-4, atol=1e-4)
 
 
-def test_the_weighted_sum_is_that_of_the_gradients(kept: list[tuple[nn.Parameter, Factor]]) -> None:
+def test_the_weighted_sum_equals_that_of_the_gradients(kept: list[tuple[nn.Parameter, Factor]]) -> None:
     collection = collected(kept)
     collection.compare(torch.zeros(2, 2))
     weights = torch.tensor([0.5, -2.0])
@@ -91,7 +91,7 @@ def test_parts_of_one_gradient_add_up(kept: list[tuple[nn.Parameter, Factor]]) -
     torch.testing.assert_close(weight.grad, first.left.t() @ first.right + second.left.t() @ second.right)
 
 
-def test_too_many_tokens_are_refused_and_what_was_kept_can_be_taken_back(
+def test_too_many_tokens_are_refused_and_kept_factors_can_be_taken_back(
     kept: list[tuple[nn.Parameter, Factor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(factors, "MOST_TOKENS", 13)

@@ -39,14 +39,14 @@ def test_mlp_is_two_layers_with_relu(u: Tensor) -> None:
     torch.testing.assert_close(head(u), affine(second, affine(first, u).clamp(min=0)))
 
 
-def test_concat_sees_both_vectors(u: Tensor, v: Tensor) -> None:
+def test_concat_reads_both_vectors(u: Tensor, v: Tensor) -> None:
     head = Concat(HIDDEN, outputs=2, dropout=0.0)
     _, first, _, second = head.layers
     expected = affine(second, affine(first, torch.cat([u, v], 1)).clamp(min=0))
     torch.testing.assert_close(head(u, v), expected)
 
 
-def test_concat_difference_sees_their_distance_too(u: Tensor, v: Tensor) -> None:
+def test_concat_difference_reads_their_distance_too(u: Tensor, v: Tensor) -> None:
     head = ConcatDifference(HIDDEN, outputs=2, dropout=0.0)
     _, first, _, second = head.layers
     expected = affine(second, affine(first, torch.cat([u, v, (u - v).abs()], 1)).clamp(min=0))
@@ -61,21 +61,21 @@ def test_cosine_is_the_scaled_positive_cosine_of_one_layer(u: Tensor, v: Tensor,
     torch.testing.assert_close(head(u, v), scale * cosine.clamp(min=0)[:, None])
 
 
-def test_cosine_does_not_depend_on_the_order_and_is_highest_for_equals(u: Tensor, v: Tensor) -> None:
+def test_cosine_is_symmetric_and_highest_for_equal_vectors(u: Tensor, v: Tensor) -> None:
     head = Cosine(HIDDEN, outputs=1, dropout=0.0)
     torch.testing.assert_close(head(u, v), head(v, u))
     torch.testing.assert_close(head(u, u), torch.full((5, 1), 5.0))
 
 
 @pytest.mark.parametrize("name", sorted(HEADS))
-def test_every_head_gives_one_row_an_example(name: str, u: Tensor, v: Tensor) -> None:
+def test_every_head_gives_one_row_per_example(name: str, u: Tensor, v: Tensor) -> None:
     outputs = 1 if name == "cosine" else 4
     head = HEADS[name](HIDDEN, outputs=outputs, dropout=0.1)
     assert head(*((u, v) if head.vectors == 2 else (u,))).shape == (5, outputs)
 
 
 @pytest.mark.parametrize("name", sorted(HEADS))
-def test_every_head_drops_in_training_only(name: str, u: Tensor, v: Tensor) -> None:
+def test_every_head_applies_dropout_only_in_training(name: str, u: Tensor, v: Tensor) -> None:
     head = HEADS[name](HIDDEN, outputs=1, dropout=0.5)
     inputs = (u, v) if head.vectors == 2 else (u,)
     with torch.random.fork_rng():
@@ -86,7 +86,7 @@ def test_every_head_drops_in_training_only(name: str, u: Tensor, v: Tensor) -> N
 
 
 @pytest.mark.parametrize("name", sorted(HEADS))
-def test_every_head_takes_as_many_vectors_as_it_says(name: str, u: Tensor) -> None:
+def test_every_head_takes_the_number_of_vectors_that_it_declares(name: str, u: Tensor) -> None:
     head = HEADS[name](HIDDEN, outputs=1, dropout=0.0)
     with pytest.raises(TypeError, match="argument"):
         head(*[u] * (3 - head.vectors))
@@ -101,7 +101,7 @@ def test_cosine_reaches_up_to_the_highest_label(settings: dict[str, Any], scale:
     torch.testing.assert_close(head(u, u), torch.full((5, 1), scale))
 
 
-def test_a_head_without_a_forward_cannot_be_made() -> None:
+def test_a_head_without_a_forward_method_cannot_be_constructed() -> None:
     class Empty(Head):
         pass
 

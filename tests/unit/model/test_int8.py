@@ -1,4 +1,4 @@
-"""Int8: products of bytes, and answers near those of fp32 with every part of a model."""
+"""Int8: products of bytes, and answers close to those of fp32 with every part of a model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_layer_multiplies_rounded_weights_with_rounded_inputs(layer: nn.Linear
     torch.testing.assert_close(found / sizes, (expected / sizes).float(), rtol=1e-5, atol=1e-5)
 
 
-def test_a_token_becomes_the_same_in_every_batch(layer: nn.Linear) -> None:
+def test_the_output_of_a_token_does_not_depend_on_its_batch(layer: nn.Linear) -> None:
     int8 = Int8Linear(layer)
     token = torch.randn(1, 24)
     with torch.inference_mode():
@@ -52,7 +52,7 @@ def test_a_token_becomes_the_same_in_every_batch(layer: nn.Linear) -> None:
         assert torch.equal(among_giants, int8(token))
 
 
-def test_a_token_of_one_value_is_exact_but_for_the_weights(layer: nn.Linear) -> None:
+def test_a_token_of_equal_values_is_exact_except_for_the_weights(layer: nn.Linear) -> None:
     rounded = Int8Linear(layer)
     with torch.inference_mode():
         found = rounded(torch.full((2, 24), 3.7))
@@ -60,7 +60,7 @@ def test_a_token_of_one_value_is_exact_but_for_the_weights(layer: nn.Linear) -> 
     torch.testing.assert_close(found, (3.7 * rounded.sums + bias).expand(2, -1))
 
 
-def test_zeros_give_the_bias_and_what_is_no_number_stays_none(layer: nn.Linear) -> None:
+def test_zeros_give_the_bias_and_nan_stays_nan(layer: nn.Linear) -> None:
     values = torch.zeros(3, 24)
     values[2, 5] = torch.nan
     with torch.inference_mode():
@@ -70,7 +70,7 @@ def test_zeros_give_the_bias_and_what_is_no_number_stays_none(layer: nn.Linear) 
     assert found[2].isnan().all()
 
 
-def test_weights_of_an_output_that_are_all_zero_stay_zero() -> None:
+def test_an_output_whose_weights_are_all_zero_stays_zero() -> None:
     layer = nn.Linear(8, 3)
     nn.init.zeros_(layer.weight[1])
     with torch.inference_mode():
@@ -86,7 +86,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_head_is_tried() -> None:
+def test_these_tests_cover_every_head() -> None:
     assert {f"head {name}" for name in HEADS} <= set(MODELS)
 
 
@@ -101,13 +101,15 @@ def build(folder: Path, *, single: str = "linear", siamese: str = "concat", pool
     torch.manual_seed(0)
     encoder = build_encoder(recipe, folder)
     model = build_model(recipe.tasks, encoder, adapters=recipe.adapters, relation=recipe.relation)
-    for parameter in model.adapters.parameters():  # new ones add nothing
+    for parameter in model.adapters.parameters():  # adapters start at zero
         nn.init.normal_(parameter, std=0.1)
     return recipe, model.eval()
 
 
 @pytest.mark.parametrize("parts", MODELS.values(), ids=MODELS)
-def test_answers_are_near_those_of_fp32(parts: dict[str, Any], tiny_encoder: Path, tokenizer: TextTokenizer) -> None:
+def test_answers_are_close_to_those_of_fp32(
+    parts: dict[str, Any], tiny_encoder: Path, tokenizer: TextTokenizer
+) -> None:
     recipe, model = build(tiny_encoder, **parts)
     exact = build_inference(model, tokenizer=tokenizer, machine=CPU)
     rounded = build_inference(copy.deepcopy(model), tokenizer=tokenizer, machine=CPU)

@@ -23,13 +23,13 @@ def test_gradients_can_be_split_by_task(bias: bool, assert_splits: Any) -> None:
 
 @pytest.fixture
 def not_capturing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer for a torch without CUDA, which cannot say whether a graph is captured."""
+    """Stand in for a torch without CUDA, which cannot tell whether a graph is captured."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
 
 
 @bias
 @pytest.mark.usefixtures("not_capturing")
-def test_copies_give_the_layers_own_output_and_gradients(bias: bool) -> None:
+def test_copies_give_the_output_and_gradients_of_the_layer(bias: bool) -> None:
     layer, values, upstream = Linear(6, 4, bias=bias), torch.randn(8, 6, requires_grad=True), torch.randn(8, 4)
     found = []
     for copied in (False, True):
@@ -40,14 +40,14 @@ def test_copies_give_the_layers_own_output_and_gradients(bias: bool) -> None:
     torch.testing.assert_close(*found)
 
 
-def test_outside_of_cuda_there_are_no_copies() -> None:
+def test_copies_are_made_only_on_cuda() -> None:
     layer = Linear(3, 2)
     with half_copies(nn.Sequential(layer)), torch.autocast("cpu", torch.bfloat16):
         assert layer.copies is None
 
 
 @pytest.mark.usefixtures("not_capturing")
-def test_ones_are_kept_up_to_a_limit() -> None:
+def test_vectors_of_ones_are_cached_up_to_a_limit() -> None:
     few, many = module._ones(torch.empty(3, 2)), module._ones(torch.empty(module.MANY + 1, 1))
     assert few.tolist() == [[1.0, 1.0, 1.0]]
     assert few.data_ptr() == module._ones(torch.empty(5, 2)).data_ptr()
@@ -56,7 +56,7 @@ def test_ones_are_kept_up_to_a_limit() -> None:
 
 @cuda
 @bias
-def test_all_layers_have_copies_in_half_precision_for_the_time_of_a_pass(bias: bool) -> None:
+def test_all_layers_have_copies_in_half_precision_during_a_pass(bias: bool) -> None:
     layers = nn.Sequential(Linear(6, 4, bias=bias), nn.Linear(4, 4), Linear(4, 3)).cuda()
     with torch.autocast("cuda", torch.bfloat16), half_copies(layers):
         first, _, last = layers

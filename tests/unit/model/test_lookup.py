@@ -32,7 +32,7 @@ def test_a_small_table_has_the_gradient_of_a_large_one() -> None:
 
 
 class FakeTaskTokens:
-    """Notes the gradients of a pass with a span of each of two tasks."""
+    """Record the gradients of a pass with a span of each of two tasks."""
 
     spans = (("a", slice(0, 3)), ("b", slice(3, 8)))
     is_collecting = True

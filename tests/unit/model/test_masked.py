@@ -1,4 +1,4 @@
-"""The masked-word head: loaded where there is one, new where there is none, and saved with its encoder."""
+"""The masked-word head: loaded if present, otherwise new, and saved with its encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def change(folder: Path, **settings: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 
 
-def test_a_head_that_is_not_there_is_new_and_that_is_said(tiny_encoder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_head_is_initialised_and_reported(tiny_encoder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="palbert"):
         head = load_masked(tiny_encoder).head
     assert f"{tiny_encoder} has no masked-word head: a new one" in caplog.text
@@ -37,7 +37,7 @@ def test_a_head_that_is_not_there_is_new_and_that_is_said(tiny_encoder: Path, ca
     assert head.dense.weight.std() > 0.01
 
 
-def test_a_saved_head_is_loaded_without_a_word(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_saved_head_is_loaded_without_a_log_message(saved: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="palbert"):
         first, second = load_masked(saved), load_masked(saved)
     assert caplog.text == ""
@@ -45,7 +45,7 @@ def test_a_saved_head_is_loaded_without_a_word(saved: Path, caplog: pytest.LogCa
         assert torch.equal(tensor, second.state_dict()[name])
 
 
-def test_the_encoder_of_a_saved_folder_is_the_one_that_was_saved(saved: Path, tiny_encoder: Path) -> None:
+def test_the_encoder_of_a_saved_folder_equals_the_saved_one(saved: Path, tiny_encoder: Path) -> None:
     one, other = load_encoder(tiny_encoder), load_encoder(saved)
     assert one.config == other.config and one.config.pooler
     for name, tensor in one.state_dict().items():
@@ -53,7 +53,7 @@ def test_the_encoder_of_a_saved_folder_is_the_one_that_was_saved(saved: Path, ti
     assert (saved / "tokenizer.json").read_bytes() == (tiny_encoder / "tokenizer.json").read_bytes()
 
 
-def test_the_number_format_of_the_source_is_not_that_of_the_new_weights(
+def test_saved_weights_do_not_take_the_number_format_of_the_source(
     saved: Path, tmp_path: Path, tiny_encoder: Path
 ) -> None:
     change(saved, dtype="float16", torch_dtype="float16")
@@ -63,7 +63,7 @@ def test_the_number_format_of_the_source_is_not_that_of_the_new_weights(
     assert settings == json.loads((tiny_encoder / "config.json").read_text())
 
 
-def test_old_names_of_the_heads_norm_are_understood(saved: Path) -> None:
+def test_old_names_of_the_norm_of_the_head_are_accepted(saved: Path) -> None:
     expected = load_masked(saved).head.state_dict()
     weights = load_file(saved / "model.safetensors")
     norm = "cls.predictions.transform.LayerNorm."
@@ -73,7 +73,7 @@ def test_old_names_of_the_heads_norm_are_understood(saved: Path) -> None:
         assert torch.equal(tensor, expected[name])
 
 
-def test_half_a_head_is_refused(saved: Path) -> None:
+def test_an_incomplete_head_is_refused(saved: Path) -> None:
     weights = load_file(saved / "model.safetensors")
     del weights["cls.predictions.bias"]
     weights["cls.predictions.transform.dense.bias"] = torch.zeros(3)
@@ -82,7 +82,7 @@ def test_half_a_head_is_refused(saved: Path) -> None:
         load_masked(saved)
 
 
-def test_a_decoder_of_its_own_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_an_untied_decoder_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_encoder, tmp_path / "untied"))
     change(folder, tie_word_embeddings=False)
     with pytest.raises(EncoderError, match=r"tied to the word embeddings, found tie_word_embeddings = false"):
@@ -94,7 +94,7 @@ def test_an_unknown_activation_of_the_head_is_refused(tiny_encoder: Path) -> Non
         MaskedHead(load_encoder(tiny_encoder).config, activation="mish")
 
 
-def test_the_decoder_is_the_table_of_words_itself(tiny_encoder: Path) -> None:
+def test_the_decoder_is_tied_to_the_word_embeddings(tiny_encoder: Path) -> None:
     model = load_masked(tiny_encoder)
     config = model.encoder.config
     assert not any("decoder" in name for name in model.state_dict())

@@ -1,4 +1,4 @@
-"""Mixout: plain at the pretrained weights and in evaluation; in training the weight on average."""
+"""Mixout: a plain layer at the pretrained weights and in evaluation; in training, the weight on average."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mixed(layer: MixoutLinear) -> Tensor:
 
 
 def replaced(layer: MixoutLinear, weight: Tensor) -> Tensor:
-    """Tell which entries of a mixed weight are the pretrained ones; the others lie 1 or more away."""
+    """Return which entries of a mixed weight are the pretrained ones; the others differ by 1 or more."""
     return (weight - layer.pretrained).abs() < 0.5
 
 
@@ -56,19 +56,19 @@ def change(tiny_recipe: dict[str, Any]) -> Change:
     return make
 
 
-def test_at_the_pretrained_weight_it_is_the_plain_layer_to_the_bit() -> None:
+def test_at_the_pretrained_weight_mixout_equals_the_plain_layer_to_the_bit() -> None:
     plain, vectors = nn.Linear(24, 16), torch.randn(5, 24)
     layer = MixoutLinear(plain, probability=0.9)
     assert layer.training
     assert torch.equal(layer(vectors), plain(vectors))
 
 
-def test_in_evaluation_it_is_the_layer_with_its_own_weight() -> None:
+def test_in_evaluation_mixout_uses_the_weight_of_the_layer() -> None:
     layer, vectors = moved().eval(), torch.randn(5, 24)
     assert torch.equal(layer(vectors), F.linear(vectors, layer.weight, layer.bias))
 
 
-def test_a_pass_computes_with_the_papers_mix_of_both_weights_by_input() -> None:
+def test_a_pass_mixes_both_weights_per_input_as_in_the_paper() -> None:
     layer, p = moved(), 0.3
     found, weight, pretrained = mixed(layer).detach(), layer.weight.detach(), layer.pretrained
     mask = replaced(layer, found).float()
@@ -77,7 +77,7 @@ def test_a_pass_computes_with_the_papers_mix_of_both_weights_by_input() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)  # p is rounded to 1/65536 on the CPU
 
 
-def test_the_mean_over_passes_is_the_weight() -> None:
+def test_the_mean_over_passes_is_the_weight_of_the_layer() -> None:
     layer = moved()
     with torch.no_grad():
         passes = torch.stack([mixed(layer) for _ in range(4000)])
@@ -96,7 +96,7 @@ def test_the_gradient_reaches_the_entries_that_are_not_replaced_scaled_up() -> N
     assert layer.pretrained.grad is None
 
 
-def test_every_linear_layer_of_an_encoder_has_it_and_nothing_else_changes(change: Change, tiny_encoder: Path) -> None:
+def test_mixout_replaces_exactly_the_linear_layers_of_an_encoder(change: Change, tiny_encoder: Path) -> None:
     torch.manual_seed(0)
     encoder = build_encoder(make_recipe(change()), tiny_encoder)
     drawn = torch.rand(())
@@ -112,7 +112,7 @@ def test_every_linear_layer_of_an_encoder_has_it_and_nothing_else_changes(change
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_holds_the_parameters_of_the_layer_that_it_replaces(bias: bool) -> None:
+def test_mixout_holds_the_parameters_of_the_replaced_layer(bias: bool) -> None:
     plain = nn.Linear(3, 2, bias=bias).requires_grad_(False)
     layer = MixoutLinear(plain, probability=0.5)
     assert layer.weight is plain.weight and layer.bias is plain.bias
@@ -127,7 +127,7 @@ def test_a_copy_has_its_own_weight_and_the_same_pretrained_one() -> None:
     twin.weight.data.zero_()
     assert float(layer.weight.detach().abs().max()) > 0
     assert torch.equal(twin.pretrained, layer.pretrained)
-    assert twin.to(torch.float64).pretrained.dtype == torch.float64  # it goes where the weight goes
+    assert twin.to(torch.float64).pretrained.dtype == torch.float64  # it moves with the weight
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_run_resumes_to_the_same_bits_and_predicts_with_plain_layers(
     assert not any(isinstance(module, MixoutLinear) for module in model.modules())
 
 
-def test_it_changes_a_run_from_the_second_step_on(change: Change, tmp_path: Path) -> None:
+def test_mixout_changes_a_run_from_the_second_step_on(change: Change, tmp_path: Path) -> None:
     still = {"dropout": 0.0, "attention_dropout": 0.0}
 
     def losses(mixout: float) -> list[float]:
@@ -192,7 +192,7 @@ NEVER = "encoder.mixout: mixes in pretrained weights, but the encoder is not tra
         ({"mixout": -0.1}, {}, "encoder.mixout: Input should be greater than or equal to 0, found -0.1."),
     ],
 )
-def test_what_cannot_work_is_refused(
+def test_unsuitable_settings_are_refused(
     change: Change, encoder: dict[str, Any], others: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(RecipeError) as caught:

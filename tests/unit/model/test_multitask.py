@@ -1,4 +1,4 @@
-"""MultiTaskModel: one pass over a mixed batch is each task's own pass."""
+"""MultiTaskModel: one pass over a mixed batch equals a pass per task."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def batch_of(names: Sequence[str], tokenizer: TextTokenizer, rows: Sequence[int]
     return collate(portions, tokenizer.template)
 
 
-def test_a_mixed_batch_gives_each_task_its_own_answers(model: MultiTaskModel, tokenizer: TextTokenizer) -> None:
+def test_a_mixed_batch_gives_each_task_the_answers_of_its_own_batch(
+    model: MultiTaskModel, tokenizer: TextTokenizer
+) -> None:
     mixed = model(batch_of(list(TASKS), tokenizer))
     assert list(mixed) == list(TASKS)
     for name, task in tasks().items():
@@ -62,7 +64,9 @@ def test_a_mixed_batch_gives_each_task_its_own_answers(model: MultiTaskModel, to
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_row_has_the_same_answer_in_any_company(model: MultiTaskModel, tokenizer: TextTokenizer, name: str) -> None:
+def test_the_answer_to_a_row_does_not_depend_on_the_others(
+    model: MultiTaskModel, tokenizer: TextTokenizer, name: str
+) -> None:
     together = model(batch_of([name], tokenizer))[name]
     for row in range(3):
         alone = model(batch_of([name], tokenizer, [row]))[name]
@@ -74,7 +78,7 @@ def test_answers_are_in_single_precision(model: MultiTaskModel, tokenizer: TextT
         found = model(batch_of(["sst", "sts"], tokenizer))
     for output in found.values():
         assert output.dtype is torch.float32
-        assert not torch.equal(output, output.bfloat16().float())  # not rounded on the way
+        assert not torch.equal(output, output.bfloat16().float())  # not rounded in between
 
 
 def test_a_frozen_encoder_gets_no_gradient(model: MultiTaskModel, tokenizer: TextTokenizer) -> None:
@@ -98,7 +102,7 @@ def test_word_embeddings_may_be_given(model: MultiTaskModel, tokenizer: TextToke
     assert not torch.equal(model(batch, embeddings=looked_up + 0.1)["sts"], model(batch)["sts"])
 
 
-def test_roles_share_out_all_parameters(model: MultiTaskModel) -> None:
+def test_every_parameter_belongs_to_exactly_one_role(model: MultiTaskModel) -> None:
     shared_out = [id(parameter) for _, module in model.roles() for parameter in module.parameters()]
     assert sorted(shared_out) == sorted(id(parameter) for parameter in model.parameters())
 
@@ -139,7 +143,7 @@ def test_a_pooler_is_refused_where_the_encoder_has_none(tiny_encoder: Path) -> N
         build_model({"sst": task}, encoder)
 
 
-def test_encoder_parts_share_out_the_encoder_from_the_bottom_up(model: MultiTaskModel) -> None:
+def test_encoder_parts_partition_the_encoder_from_bottom_to_top(model: MultiTaskModel) -> None:
     parts = list(model.encoder_parts())
     assert [(name, above) for name, above, _ in parts] == [
         ("encoder.embeddings", 2),
@@ -160,12 +164,12 @@ def test_a_task_may_have_any_name(tiny_encoder: Path, tokenizer: TextTokenizer, 
     assert any(key.startswith(f"heads.{name}.") for key in model.state_dict())
 
 
-def test_a_task_longer_than_the_encoder_is_refused(tiny_encoder: Path) -> None:
+def test_a_task_longer_than_the_encoder_allows_is_refused(tiny_encoder: Path) -> None:
     task = Task.model_validate({"name": "sst", **CATALOG["sst"], "max_length": 129})
     with pytest.raises(RecipeError, match=r"tasks\.sst\.max_length: 129 is more than the encoder's 128"):
         build_model({"sst": task}, load_encoder(tiny_encoder))
 
 
-def test_the_cosine_head_is_scaled_to_the_tasks_range(tiny_encoder: Path) -> None:
+def test_the_cosine_head_is_scaled_to_the_range_of_the_task(tiny_encoder: Path) -> None:
     task = Task.model_validate({"name": "c", **TASKS["cosine"], "range": (0, 3)})
     assert build_model({"c": task}, load_encoder(tiny_encoder)).heads["c"].scale == 3

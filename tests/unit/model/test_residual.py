@@ -10,7 +10,7 @@ from palbert.model.norm import LayerNorm
 from palbert.model.residual import add_and_norm
 
 
-def test_it_is_the_norm_of_the_sum() -> None:
+def test_the_result_is_the_norm_of_the_sum() -> None:
     residual, update = torch.randn(2, 5, 6)
     for norm in (LayerNorm(6), LayerNorm(6, bias=False), nn.Identity()):
         assert torch.equal(add_and_norm(residual, update, norm, NO_DROPOUT, Seeds()), norm(residual + update))

@@ -72,7 +72,7 @@ def test_each_tasks_gradient_is_that_of_its_own_tokens(layer: Linear, tokens: di
         torch.testing.assert_close(layer.weight.grad, whole)
 
 
-def test_with_too_many_tokens_the_gradients_of_large_weights_are_written(
+def test_with_too_many_tokens_the_gradients_of_large_weights_are_stored(
     layer: Linear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palbert.model.factors.MOST_TOKENS", 15)
@@ -89,7 +89,7 @@ def test_with_too_many_tokens_the_gradients_of_large_weights_are_written(
     torch.testing.assert_close(split.large.view(0, 1), 2 * weight)
 
 
-def test_outside_of_taken_backward_skips_the_weights(layer: Linear) -> None:
+def test_outside_taken_the_backward_pass_skips_the_weights(layer: Linear) -> None:
     batch = batch_of(EVEN)
     split = GradientSplitter(TaskGradients([layer.weight, layer.bias], most=3))
     inputs = torch.randn(batch.tokens, 3, requires_grad=True)
@@ -100,7 +100,7 @@ def test_outside_of_taken_backward_skips_the_weights(layer: Linear) -> None:
     assert layer.weight.grad is None and split.gradients.holders() == {}
 
 
-def test_a_pass_is_split_only_inside_of_watching_and_with_gradients() -> None:
+def test_a_pass_is_split_only_inside_watching_and_with_gradients() -> None:
     batch = batch_of(EVEN)
     split = GradientSplitter(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
     with begin_pass(batch):
@@ -117,7 +117,7 @@ def test_a_pass_is_split_only_inside_of_watching_and_with_gradients() -> None:
     assert current_task_tokens() is None
 
 
-def test_bounds_and_tasks_of_the_tokens_are_those_of_the_batch() -> None:
+def test_bounds_and_tasks_of_the_tokens_match_the_batch() -> None:
     split = GradientSplitter(TaskGradients([nn.Parameter(torch.zeros(2))], most=3))
     found = TaskTokens(split, batch_of(UNEVEN))
     assert found.bounds.tolist() == [[0, 4], [4, 9], [9, 11]]

@@ -37,7 +37,7 @@ def test_products_add_up_like_gradients(parameters: list[Tensor]) -> None:
     torch.testing.assert_close(gradients.view(0, 0), 2 * left @ right)
 
 
-def test_what_is_added_for_all_tasks_is_added_to_each(parameters: list[Tensor]) -> None:
+def test_a_gradient_added_for_all_tasks_is_added_to_each(parameters: list[Tensor]) -> None:
     gradients = TaskGradients(parameters, most=2)
     matrix, vector, _ = parameters
     gradients.add(vector, "a", torch.ones(4))
@@ -50,7 +50,7 @@ def test_what_is_added_for_all_tasks_is_added_to_each(parameters: list[Tensor]) 
         torch.testing.assert_close(gradients.view(0, row), lefts[row] @ rights[row])
 
 
-def test_a_new_step_overwrites_the_one_before_in_the_same_memory(parameters: list[Tensor]) -> None:
+def test_a_new_step_overwrites_the_previous_one_in_the_same_memory(parameters: list[Tensor]) -> None:
     gradients = TaskGradients(parameters, most=2)
     for task in "ab":
         gradients.add(parameters[1], task, torch.full((4,), 9.0))
@@ -73,7 +73,7 @@ def test_blocks_join_neighbouring_parameters(parameters: list[Tensor]) -> None:
     assert [block.shape for block in gradients.blocks([0, 2])] == [(1, 6), (1, 1)]
 
 
-def test_rows_are_aligned_and_grow_when_more_tasks_come_than_announced(parameters: list[Tensor]) -> None:
+def test_rows_are_aligned_and_grow_if_there_are_more_tasks_than_announced(parameters: list[Tensor]) -> None:
     gradients = TaskGradients(parameters, most=1)
     assert gradients.numbers.numel() == 0, "nothing is allocated before it is needed"
     gradients.add(parameters[1], "a", torch.ones(4))
@@ -83,7 +83,7 @@ def test_rows_are_aligned_and_grow_when_more_tasks_come_than_announced(parameter
     assert gradients.view(1, 0).tolist() == [1] * 4 and gradients.view(1, 1).tolist() == [2] * 4
 
 
-def test_it_knows_its_parameters_and_which_have_gradients(parameters: list[Tensor]) -> None:
+def test_membership_and_presence_of_gradients_are_reported(parameters: list[Tensor]) -> None:
     gradients = TaskGradients(parameters[:2], most=1)
     assert parameters[0] in gradients and parameters[2] not in gradients
     assert not gradients.has(parameters[0])

@@ -1,4 +1,4 @@
-"""What the tests of adapters share: small encoders, and a layer computed by hand for one sequence."""
+"""Fixtures of the tests of adapters: small encoders, and a layer computed by hand for one sequence."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def pack(lengths: dict[str, list[int]]) -> PackedBatch:
 
 
 def alone(batch: PackedBatch, task: str) -> PackedBatch:
-    """Take one task out of a batch."""
+    """Return the batch of one task alone."""
     part = batch.parts[task]
     starts = batch.starts[part.sequences.start : part.sequences.stop + 1]
     return PackedBatch(
@@ -63,7 +63,7 @@ def alone(batch: PackedBatch, task: str) -> PackedBatch:
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_a_new_adapter_equals_the_plain_encoder_exactly(name: str, encoder: Encoder) -> None:
+def test_a_new_adapter_does_not_change_the_encoder(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "b": [3]})
     adapters = {"a": new(name), "b": new(name)}
     assert torch.equal(encoder(batch, branches=AdapterBranches(adapters, batch)), encoder(batch))
@@ -78,7 +78,7 @@ def test_a_new_adapter_learns_from_the_first_step(name: str, encoder: Encoder) -
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_tasks_in_one_batch_are_as_each_task_alone(name: str, encoder: Encoder) -> None:
+def test_tasks_in_one_batch_have_the_states_of_each_task_alone(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "plain": [4, 1], "b": [3, 7, 7]})
     adapters = {"a": filled(new(name)), "b": filled(new(name))}
     together = encoder(batch, branches=AdapterBranches(adapters, batch))
@@ -113,7 +113,7 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 @pytest.mark.parametrize("with_adapter", ["a", "ab", "bc", "ac", "abc"])
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_values_and_gradients_of_a_mixed_batch_are_those_of_its_tasks(
+def test_values_and_gradients_of_a_mixed_batch_equal_those_of_its_tasks(
     name: str, with_adapter: str, encoder: Encoder
 ) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
@@ -123,7 +123,7 @@ def test_values_and_gradients_of_a_mixed_batch_are_those_of_its_tasks(
 
 
 @pytest.mark.parametrize("options", [{}, {"shared_projections": False}, {"size": 15, "heads": 5}])
-def test_pals_may_differ_in_shape_or_be_one(options: dict[str, Any], encoder: Encoder) -> None:
+def test_pals_may_differ_in_shape_or_be_shared(options: dict[str, Any], encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
     shared = filled(new("pal", **options))
     for adapters in ({"a": shared, "b": shared, "c": shared}, {"a": shared, "b": filled(new("pal")), "c": shared}):
@@ -132,7 +132,7 @@ def test_pals_may_differ_in_shape_or_be_one(options: dict[str, Any], encoder: En
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_sequences_that_fill_a_part_up_leave_the_others_alone(name: str, encoder: Encoder) -> None:
+def test_sequences_that_fill_up_a_part_do_not_affect_the_others(name: str, encoder: Encoder) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
     part = batch.parts["a"]
     parts = {**batch.parts, "a": replace(part, sequences=slice(0, 1), filling=1)}  # the second one only fills
@@ -144,7 +144,7 @@ def test_sequences_that_fill_a_part_up_leave_the_others_alone(name: str, encoder
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_zeros_that_fill_weights_up_change_nothing(
+def test_zeros_that_fill_up_weights_change_nothing(
     name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
@@ -168,14 +168,14 @@ def test_the_pals_of_a_batch_attend_once_per_layer(encoder: Encoder, monkeypatch
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_dropout_waits_for_the_sum_unless_an_adapter_reads_a_blocks_output(name: str) -> None:
+def test_only_houlsby_adapters_read_the_output_of_a_block(name: str) -> None:
     batch = pack({"a": [5]})
     assert AdapterBranches({"a": new(name)}, batch).adapts_outputs == (name == "houlsby")
 
 
 @pytest.mark.parametrize("with_adapter", ["bc", "abc"])
 @pytest.mark.parametrize("name", ["pal", "low-rank", "lora", "houlsby"])
-def test_grouped_products_are_those_of_the_slices(
+def test_grouped_products_equal_those_of_the_slices(
     name: str, with_adapter: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]})
@@ -189,7 +189,7 @@ def test_grouped_products_are_those_of_the_slices(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("name", ["pal", "low-rank", "lora", "houlsby"])
-def test_grouped_products_in_half_precision_are_those_of_the_slices(
+def test_grouped_products_in_half_precision_equal_those_of_the_slices(
     name: str, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = pack({"a": [5, 9], "b": [4, 1], "c": [3, 7, 7]}).to("cuda")

@@ -1,4 +1,4 @@
-"""Fork: outside of a CUDA graph, branches run where they stand; inside, on a stream of their own."""
+"""Fork: branches run in line outside a CUDA graph, and on their own stream inside one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_branch_on_the_cpu_runs_in_line() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_branch_in_a_graph_gives_what_it_gives_in_line() -> None:
+def test_a_branch_gives_the_same_result_in_a_graph_and_in_line() -> None:
     values = torch.randn(64, 64, device="cuda")
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):

@@ -16,7 +16,7 @@ def groups_of(sizes: list[int]) -> Groups:
 @pytest.mark.parametrize("sizes", [[5], [3, 2], [1, 4, 2]])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_product_is_that_of_each_group_alone(
+def test_a_grouped_product_equals_that_of_each_group_alone(
     sizes: list[int], biased: bool, grouped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_has_kernel", lambda values, weights: grouped)  # torch has it on the CPU, too

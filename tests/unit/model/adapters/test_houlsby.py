@@ -10,7 +10,7 @@ from torch import Tensor
 from palbert.model.adapters import Houlsby
 
 
-def test_bottlenecks_stand_before_the_residuals(filled: Any, check: Any, plain_layer: Any) -> None:
+def test_bottlenecks_are_placed_before_the_residuals(filled: Any, check: Any, plain_layer: Any) -> None:
     adapter = filled(Houlsby(24, layers=2, size=4))
 
     def step(number: int, layer: Any, hidden: Tensor) -> Tensor:
@@ -23,6 +23,6 @@ def test_bottlenecks_stand_before_the_residuals(filled: Any, check: Any, plain_l
     check(adapter, step)
 
 
-def test_adapters_of_other_widths_are_not_computed_together() -> None:
+def test_adapters_of_different_widths_are_not_computed_together() -> None:
     assert Houlsby(24, layers=2, size=4).shape == Houlsby(24, layers=2, size=4).shape
     assert Houlsby(24, layers=2, size=4).shape != Houlsby(24, layers=2, size=5).shape

@@ -42,7 +42,9 @@ def test_lora_without_targets_is_refused() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("targets", [("query", "value"), ("query", "key", "value")])
-def test_lora_leaves_the_projection_in_autocasts_format(targets: tuple[str, ...], one_sequence: PackedBatch) -> None:
+def test_lora_keeps_the_projection_in_the_format_of_autocast(
+    targets: tuple[str, ...], one_sequence: PackedBatch
+) -> None:
     # In float32, attention would have to do without flash attention.
     adapter, batch = LoRA(SIZE, layers=1, targets=targets).cuda(), one_sequence.to("cuda")
     hidden = torch.randn(batch.tokens, SIZE, device="cuda")

@@ -21,7 +21,7 @@ def test_a_low_rank_layer_is_two_projections(shared: bool, filled: Any, check: A
     check(adapter, step)
 
 
-def test_shared_projections_are_those_of_one_layer() -> None:
+def test_shared_projections_equal_those_of_one_layer() -> None:
     one, other = (LowRank(24, layers=3, size=4, shared_projections=shared) for shared in (True, False))
     assert (len(one.down), len(other.down)) == (1, 3)
     assert one.shape != other.shape

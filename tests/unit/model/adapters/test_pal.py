@@ -36,7 +36,7 @@ def test_heads_that_do_not_divide_the_size_are_refused() -> None:
         PAL(24, layers=1, size=12, heads=5)
 
 
-def test_attention_probabilities_are_dropped_in_training_only() -> None:
+def test_attention_dropout_is_applied_only_in_training() -> None:
     adapter = PAL(24, layers=1, size=12, heads=2, dropout=0.3)
     assert adapter.rate == 0.3
     assert adapter.eval().rate == 0.0

@@ -1,4 +1,4 @@
-"""Back ends of attention: each sequence attends to itself alone, with bias, window and dropout."""
+"""Back ends of attention: each sequence attends only to itself, with bias, window and dropout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sequences_of(lengths: list[int], *, bias: Tensor | None = None, window: int 
 
 
 def as_on_a_gpu(sequences: Sequences) -> Sequences:
-    """Pad all sequences to the longest, as is done where only the device knows the lengths."""
+    """Pad all sequences to the longest, as is done where only the device has the lengths."""
     copy = replace(sequences)
     starts, lengths = sequences.starts[:-1], sequences.starts.diff()
     vars(copy)["padding"] = copy._padding([(starts, lengths, copy.max_length, False)])
@@ -83,7 +83,7 @@ def test_packed_attention_equals_attention_of_each_sequence_alone(
 
 @pytest.mark.parametrize("window", [0, 2])
 @pytest.mark.parametrize("probability", [0.0, 0.4])
-def test_the_gradient_by_hand_is_the_gradient(probability: float, window: int) -> None:
+def test_the_gradient_by_hand_equals_that_of_autograd(probability: float, window: int) -> None:
     bias = torch.randn(2, 9, dtype=torch.float64, requires_grad=True)
     sequences = sequences_of([5, 2, 1, 0], window=window)
     inputs = random_input(sequences, width=3)
@@ -95,7 +95,7 @@ def test_the_gradient_by_hand_is_the_gradient(probability: float, window: int) -
     assert torch.autograd.gradcheck(run, (inputs, bias))
 
 
-def test_zeros_that_fill_heads_up_change_nothing_at_the_scale_of_the_true_width() -> None:
+def test_zeros_that_fill_up_heads_change_nothing_at_the_scale_of_the_true_width() -> None:
     sequences = sequences_of([5, 3, 9])
     inputs = random_input(sequences)
     expected = attend(inputs, sequences)
@@ -106,7 +106,7 @@ def test_zeros_that_fill_heads_up_change_nothing_at_the_scale_of_the_true_width(
     torch.testing.assert_close(found, wanted)
 
 
-def test_a_graph_that_is_kept_gives_the_same_gradient_twice() -> None:
+def test_a_retained_graph_gives_the_same_gradient_twice() -> None:
     sequences = sequences_of([5, 3])
     inputs = random_input(sequences)
     total = attend(inputs, sequences, dropout=0.2).square().sum()
@@ -114,7 +114,7 @@ def test_a_graph_that_is_kept_gives_the_same_gradient_twice() -> None:
     assert torch.equal(first[0], torch.autograd.grad(total, inputs)[0])
 
 
-def test_a_broken_sequence_does_not_reach_the_others() -> None:
+def test_nan_in_one_sequence_does_not_reach_the_others() -> None:
     sequences = sequences_of([5, 3, 4])
     inputs = random_input(sequences).detach()
     clean = attend(inputs, sequences)
@@ -123,7 +123,7 @@ def test_a_broken_sequence_does_not_reach_the_others() -> None:
     assert torch.equal(attend(inputs, sequences)[8:], clean[8:])
 
 
-def test_layers_with_other_heads_can_share_the_sequences() -> None:
+def test_layers_with_different_heads_can_share_the_sequences() -> None:
     sequences = sequences_of([5, 3, 9])
     for heads in (1, 4, 1):
         inputs = random_input(sequences, heads=heads)
@@ -173,7 +173,7 @@ def test_flash_dropout_changes_each_draw_but_not_the_mean(width: int) -> None:
 
 
 @cuda
-def test_flash_dropout_has_the_gradient_of_the_draw_it_made() -> None:
+def test_flash_dropout_has_the_gradient_of_its_own_draw() -> None:
     sequences = sequences_of([5, 9, 30], device="cuda")
     inputs = torch.randn(sequences.tokens, 3, 4, 32, device="cuda").bfloat16()
     # The output is linear in the values: the gradient there, along the values, is the output itself.
@@ -200,4 +200,4 @@ def test_attention_never_waits_for_the_gpu(dtype: torch.dtype, biased: bool, win
         attend(inputs, sequences, dropout=0.1).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert inputs.grad is not None  # and no step of the way raised, as each wait would have
+    assert inputs.grad is not None  # each wait would have raised

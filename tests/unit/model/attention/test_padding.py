@@ -1,4 +1,4 @@
-"""Padding: groups hold every sequence once, masks leave every query a key, and rows come back in their place."""
+"""Padding: groups hold every sequence once, masks leave every query a key, and rows return to their places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from palbert.model.attention.padding import Padding, pad_group
 
 
 @pytest.mark.parametrize("lengths", [[30, 29, 18, 17, 9, 2, 1], [512, 512, 512], [7], [3, 0, 0], [0, 0], []])
-def test_groups_hold_every_sequence_once_and_only_similar_lengths(lengths: list[int]) -> None:
+def test_groups_hold_every_sequence_once_with_similar_lengths_together(lengths: list[int]) -> None:
     groups = [lengths[begin:end] for begin, end in padding.similar_lengths(lengths)]
     assert [length for group in groups for length in group] == [length for length in lengths if length]
     for group in groups:
@@ -27,7 +27,7 @@ def group_of(lengths: list[int], *, window: int = 0) -> padding.PaddedGroup:
 
 @pytest.mark.parametrize("lengths", [[3, 3], [9, 1, 0, 5]])
 @pytest.mark.parametrize("window", [0, 2])
-def test_a_mask_opens_the_near_keys_of_each_real_query(lengths: list[int], window: int) -> None:
+def test_a_mask_shows_each_real_query_the_keys_in_its_window(lengths: list[int], window: int) -> None:
     group = group_of(lengths, window=window)
     longest = max(lengths)
     scores = torch.zeros(len(lengths), 1, longest, longest)
@@ -46,7 +46,7 @@ def test_slots_hold_the_tokens_of_their_sequence_and_filling_is_marked() -> None
     assert group.filling.tolist() == [[False, False, True], [False, False, False]]
 
 
-def test_what_is_taken_is_put_back() -> None:
+def test_putting_back_restores_what_was_taken() -> None:
     padded = Padding(6, [group_of([4, 2])])
     rows = padded.rows(2)
     values = torch.arange(6 * 3 * 2)  # (tokens, 3, heads)

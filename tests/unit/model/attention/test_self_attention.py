@@ -27,7 +27,7 @@ STARTS = torch.tensor([0, 5, 14], dtype=torch.int32)
 SEQUENCES = Sequences(STARTS, tokens=14, max_length=9)
 
 
-def test_heads_share_the_width() -> None:
+def test_heads_divide_the_width() -> None:
     projected = torch.randn(14, 72)
     found = SelfAttention(PLAIN, 0).eval()(projected, SEQUENCES)
     assert torch.equal(found, attend(projected.view(14, 3, 3, 8), SEQUENCES).flatten(1))
@@ -44,7 +44,7 @@ def test_each_layer_has_its_own_angles_and_window() -> None:
         assert torch.equal(SelfAttention(ROTARY, layer).eval()(projected, sequences), expected)
 
 
-def test_probabilities_are_dropped_in_training_only() -> None:
+def test_dropout_of_probabilities_is_applied_only_in_training() -> None:
     attention, projected = SelfAttention(PLAIN, 0), torch.randn(14, 72)
     assert not torch.equal(attention(projected, SEQUENCES), attention(projected, SEQUENCES))
     attention.eval()

@@ -14,7 +14,7 @@ def sequences_of(*lengths: int) -> Sequences:
     return Sequences(starts, tokens=sum(lengths), max_length=max(lengths))
 
 
-def test_parts_of_a_batch_start_at_their_own_first_token() -> None:
+def test_the_parts_of_a_batch_start_at_their_own_first_token() -> None:
     zeros = torch.zeros(14, dtype=torch.long)
     parts = {
         "a": Part("a", slice(0, 1), slice(0, 4)),
@@ -28,14 +28,14 @@ def test_parts_of_a_batch_start_at_their_own_first_token() -> None:
     assert Sequences.of(batch).starts is starts
 
 
-def test_a_window_that_reaches_every_token_is_none() -> None:
+def test_a_window_that_covers_every_token_is_dropped() -> None:
     sequences = sequences_of(5, 9)
     assert sequences.within(0) is sequences
     assert sequences.within(8) is sequences
     assert sequences.within(7).window == 7
 
 
-def test_layers_with_one_window_share_its_padding_and_the_seeds() -> None:
+def test_layers_with_the_same_window_share_padding_and_seeds() -> None:
     sequences = sequences_of(5, 9)
     assert sequences.within(3) is sequences.within(3)
     assert sequences.within(3).padding is not sequences.within(2).padding
@@ -47,6 +47,6 @@ def test_single_parts_have_the_window_too() -> None:
     assert [part.window for part in whole.within(3).by_part] == [3]
 
 
-def test_short_means_short_on_average() -> None:
+def test_sequences_are_short_if_their_mean_length_is() -> None:
     assert sequences_of(SHORT, 1).are_short
     assert not sequences_of(2 * SHORT, 1).are_short

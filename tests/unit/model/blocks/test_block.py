@@ -26,14 +26,14 @@ SEQUENCES = Sequences(torch.tensor([0, 5, 14], dtype=torch.int32), tokens=14, ma
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_every_linear_layer_has_a_role_and_nothing_else_has(name: str) -> None:
+def test_exactly_the_linear_layers_have_a_role(name: str) -> None:
     block = BLOCKS[name](CONFIG, 0)
     linear = [module for module in block.modules() if isinstance(module, nn.Linear)]
     assert list(block.linear_layers().values()) == linear
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_layer_that_replaces_another_is_used(name: str) -> None:
+def test_a_replaced_layer_is_used(name: str) -> None:
     block = BLOCKS[name](CONFIG, 0).eval()
     used = []
 
@@ -62,7 +62,7 @@ def test_biases_may_be_absent(name: str) -> None:
     assert block(torch.randn(14, 24), SEQUENCES).isfinite().all()
 
 
-def test_each_half_may_have_a_bias_without_the_other() -> None:
+def test_attention_and_feed_forward_may_have_a_bias_independently() -> None:
     block = BLOCKS["post-norm"](replace(CONFIG, attention_bias=False), 0)
     biased = [role for role, layer in block.linear_layers().items() if layer.bias is not None]
     assert biased == ["intermediate", "output"]

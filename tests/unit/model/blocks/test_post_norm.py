@@ -22,7 +22,7 @@ CONFIG = EncoderConfig(
 SEQUENCES = Sequences(torch.tensor([0, 5, 14], dtype=torch.int32), tokens=14, max_length=9)
 
 
-def test_the_sums_of_attention_and_feed_forward_with_their_inputs_are_normed() -> None:
+def test_each_half_is_added_to_its_input_and_normed() -> None:
     torch.manual_seed(1)
     block, hidden = PostNormBlock(CONFIG, 0).eval(), torch.randn(14, 24)
     middle = block.attention_norm(hidden + block.attend(hidden, SEQUENCES))

@@ -31,13 +31,13 @@ def test_every_third_layer_attends_to_all_unless_the_file_says_otherwise() -> No
     assert config_of(global_attn_every_n_layers=1).windows == (0,) * 5
 
 
-def test_full_and_sliding_layers_have_rotary_bases_of_their_own() -> None:
+def test_full_and_sliding_layers_have_their_own_rotary_bases() -> None:
     assert config_of().rotary_bases == (160_000, 10_000, 10_000, 160_000, 10_000)
     assert config_of(global_rope_theta=7.0, local_rope_theta=3.0).rotary_bases == (7, 3, 3, 7, 3)
     assert config_of(global_rope_theta=7.0, local_rope_theta=None).rotary_bases == (7,) * 5
 
 
-def test_the_new_form_of_the_file_means_the_same() -> None:
+def test_the_new_form_of_the_file_gives_the_same_configuration() -> None:
     kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
     bases = {"full_attention": {"rope_type": "default", "rope_theta": 7.0}, "sliding_attention": {"rope_theta": 3.0}}
     assert config_of(layer_types=kinds, rope_parameters=bases) == config_of(
@@ -71,6 +71,6 @@ def test_biases_and_dropout_are_off_unless_the_file_says_otherwise() -> None:
         ({"local_rope_theta": 0}, "rope_theta: expected a number above 0, found 0"),
     ],
 )
-def test_what_is_not_supported_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_unsupported_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EncoderError, match=rf"config\.json: .*{message}"):
         config_of(**changes)

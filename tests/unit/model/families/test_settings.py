@@ -36,7 +36,7 @@ def config_of(family: str, **changes: Any) -> EncoderConfig:
     return read_config(settings_of(family, **changes), pooler=True, where="config.json")
 
 
-def test_an_unknown_model_type_is_met_with_the_known_ones() -> None:
+def test_an_unknown_model_type_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         EncoderError, match=r"config\.json: .*'robert'.*Known: bert, .*Did you mean '(ro)?bert"
     ) as caught:
@@ -45,7 +45,7 @@ def test_an_unknown_model_type_is_met_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("key", ["model_type", "vocab_size", "hidden_size", "max_position_embeddings"])
-def test_a_setting_that_is_not_there_is_named(key: str) -> None:
+def test_a_missing_setting_is_named(key: str) -> None:
     with pytest.raises(EncoderError, match=rf"config\.json: no '{key}'"):
         config_of("bert", **{key: None})
 
@@ -86,7 +86,7 @@ def test_positions_start_after_the_padding_token(family: str) -> None:
     assert config_of(family).position_offset == 2
 
 
-def test_what_config_json_leaves_out_is_the_usual_value() -> None:
+def test_settings_missing_from_config_json_have_the_usual_values() -> None:
     bert, mpnet, distilbert = config_of("bert"), config_of("mpnet"), config_of("distilbert")
     assert (bert.activation, bert.norm_epsilon, bert.dropout, bert.attention_dropout) == ("gelu", 1e-12, 0.1, 0.1)
     assert (bert.relative_buckets, mpnet.relative_buckets) == (0, 32)
@@ -94,7 +94,7 @@ def test_what_config_json_leaves_out_is_the_usual_value() -> None:
     assert bert.embedding_size == bert.hidden_size
 
 
-def test_what_config_json_says_is_used() -> None:
+def test_settings_in_config_json_are_used() -> None:
     said = {"hidden_act": "relu", "layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.2, "type_vocab_size": 1}
     expected = replace(config_of("roberta"), activation="relu", norm_epsilon=1e-5, dropout=0.2, type_vocabulary_size=1)
     assert config_of("roberta", **said) == expected

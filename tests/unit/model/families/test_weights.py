@@ -1,4 +1,4 @@
-"""Weights of checkpoints: they come back as they were written, and what does not fit is named."""
+"""Weights of checkpoints: they load as they were written, and those that do not fit are named."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def load(encoder: Encoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prefixed", [False, True])
-def test_weights_come_back_as_they_were_written(family: str, prefixed: bool) -> None:
+def test_weights_are_loaded_as_they_were_written(family: str, prefixed: bool) -> None:
     encoder = Encoder(config_of(family))
     prefix = FAMILIES[family].prefix if prefixed else ""
     state = load(encoder, {prefix + name: tensor for name, tensor in weights_of(encoder).items()})
@@ -64,7 +64,7 @@ def test_weights_come_back_as_they_were_written(family: str, prefixed: bool) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_exported_is_a_checkpoint_with_the_familys_prefix(family: str) -> None:
+def test_an_export_is_a_checkpoint_with_the_prefix_of_the_family(family: str) -> None:
     encoder = Encoder(config_of(family))
     exported = export(encoder)
     assert all(name.startswith(FAMILIES[family].prefix) for name in exported)
@@ -78,7 +78,7 @@ def test_half_precision_weights_become_float32() -> None:
     assert {tensor.dtype for tensor in state.values()} == {torch.float32}
 
 
-def test_old_names_of_norms_are_understood() -> None:
+def test_old_names_of_norms_are_accepted() -> None:
     encoder = Encoder(config_of("bert"))
     old = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
@@ -104,7 +104,7 @@ def test_old_names_of_norms_are_understood() -> None:
         "bert.embeddings.position_ids",
     ],
 )
-def test_heads_and_buffers_may_be_left_over(name: str) -> None:
+def test_unused_heads_and_buffers_are_accepted(name: str) -> None:
     encoder = Encoder(config_of("bert"))
     assert load(encoder, {**weights_of(encoder), name: torch.zeros(3)}).keys() == encoder.state_dict().keys()
 
@@ -119,13 +119,13 @@ def test_a_missing_weight_is_named_with_its_family() -> None:
         load(encoder, weights)
 
 
-def test_a_left_over_weight_is_named() -> None:
+def test_an_unused_weight_is_named() -> None:
     encoder = Encoder(config_of("bert"))
     with pytest.raises(EncoderError, match=r"bert encoder\. left over: encoder\.layer\.9\.gate, lonely\."):
         load(encoder, {**weights_of(encoder), "encoder.layer.9.gate": torch.zeros(1), "lonely": torch.zeros(1)})
 
 
-def test_many_weights_are_counted() -> None:
+def test_only_some_of_many_missing_weights_are_named() -> None:
     encoder = Encoder(config_of("bert"))
     wanted = len(weights_of(encoder))
     with pytest.raises(EncoderError, match=f"missing: .* and {wanted - 8} more") as caught:
@@ -133,7 +133,7 @@ def test_many_weights_are_counted() -> None:
     assert caught.value.message.count(",") == 7
 
 
-def test_a_wrong_shape_is_shown_beside_the_right_one() -> None:
+def test_a_wrong_shape_is_shown_with_the_expected_one() -> None:
     encoder = Encoder(config_of("bert"))
     name = "encoder.layer.0.attention.self.key.weight"
     with pytest.raises(EncoderError, match=rf"{name} is \(8, 7\) and not \(8, 8\)"):

@@ -1,4 +1,4 @@
-"""The attention kernel against padded attention, and the laws of its dropout.
+"""The attention kernel compared with padded attention, and the laws of its dropout.
 
 With a CUDA device the kernel is compiled; without one Triton interprets it on the CPU.
 """
@@ -34,7 +34,7 @@ LENGTHS = {
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let few sequences be cut as many are: into small blocks where they are short."""
+    """Cut a few sequences like many: into small blocks if they are short."""
     monkeypatch.setattr(kernel, "FEW", 0)
 
 
@@ -65,7 +65,7 @@ def seed_of(number: int) -> Seed:
 
 
 def noise_of(lengths: list[int], probability: float, seed: Seed) -> list[Tensor]:
-    """Return the factors of each sequence's weights, (heads, length, length), seen through values of one 1 each."""
+    """Return the dropout factors of each sequence's weights, (heads, length, length), by one-hot values."""
     sequences = sequences_of(lengths)
     inputs = torch.zeros(sequences.tokens, 3, 2, 128, device=DEVICE, dtype=FORMAT)
     for begin, length in zip(sequences.starts.tolist(), lengths, strict=False):
@@ -111,7 +111,7 @@ def test_the_kernel_equals_padded_attention(lengths: list[int]) -> None:
 
 @pytest.mark.parametrize("width", [1, 16, 64, 100])
 @pytest.mark.parametrize("lengths", [[5, 32], [66]], ids=str)
-def test_any_width_will_do_and_no_bias_too(lengths: list[int], width: int) -> None:
+def test_any_width_works_with_and_without_a_bias(lengths: list[int], width: int) -> None:
     sequences = sequences_of(lengths)
     inputs = random_input(sequences, width=width)
     found, expected = kernel_of(inputs, sequences), padded(inputs, sequences)
@@ -119,7 +119,7 @@ def test_any_width_will_do_and_no_bias_too(lengths: list[int], width: int) -> No
 
 
 @pytest.mark.parametrize("spare", [1, 50])
-def test_sequences_may_be_shorter_than_announced(spare: int) -> None:
+def test_sequences_may_be_shorter_than_the_given_maximum(spare: int) -> None:
     lengths = [20, 9, 0]
     bias = bias_of(lengths, spare=spare)
     sequences = sequences_of(lengths, bias=bias, spare=spare)
@@ -129,7 +129,7 @@ def test_sequences_may_be_shorter_than_announced(spare: int) -> None:
 
 
 @pytest.mark.parametrize("lengths", [[5, 3, 32], [60, 1], [70]], ids=str)
-def test_the_kernel_answers_in_the_format_of_its_input(lengths: list[int]) -> None:
+def test_the_output_has_the_number_format_of_the_input(lengths: list[int]) -> None:
     bias = bias_of(lengths)
     sequences = sequences_of(lengths, bias=bias)
     inputs = random_input(sequences, width=64, dtype=torch.float16)
@@ -149,7 +149,7 @@ def test_with_dropout_the_kernel_equals_the_composition_of_the_same_noise(length
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5])
-def test_the_kernel_drops_its_share_and_scales_the_rest(probability: float) -> None:
+def test_the_kernel_drops_the_given_share_and_scales_the_rest(probability: float) -> None:
     noise = torch.cat([each.flatten() for each in noise_of([100, 30, 7], probability, seed_of(3))])
     kept = noise != 0
     torch.testing.assert_close(noise[kept], torch.full_like(noise[kept], 1 / (1 - probability)), rtol=TOLERANCE, atol=0)
@@ -157,7 +157,7 @@ def test_the_kernel_drops_its_share_and_scales_the_rest(probability: float) -> N
     assert share == pytest.approx(probability, abs=5 * (probability * (1 - probability) / noise.numel()) ** 0.5)
 
 
-def test_seeds_sequences_and_heads_have_noise_of_their_own() -> None:
+def test_every_seed_sequence_and_head_has_its_own_noise() -> None:
     first, again, other = (noise_of([30, 30], 0.5, seed_of(number)) for number in (3, 3, 1000))
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
@@ -168,7 +168,7 @@ def test_seeds_sequences_and_heads_have_noise_of_their_own() -> None:
             assert agreement == pytest.approx(0.5, abs=5 * 0.5 / one.numel() ** 0.5)
 
 
-def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:
+def test_repeating_a_gradient_gives_identical_bits() -> None:
     lengths = [70, 3]
     bias = bias_of(lengths)
     sequences = sequences_of(lengths, bias=bias)
@@ -180,8 +180,8 @@ def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:
         assert torch.equal(first, second)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # says NumPy, which interprets
-def test_a_broken_sequence_does_not_reach_the_others() -> None:
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # raised by NumPy in the interpreter
+def test_nan_in_one_sequence_does_not_reach_the_others() -> None:
     sequences = sequences_of([5, 3, 4])
     inputs = random_input(sequences, width=8).detach()
     clean = kernel_of(inputs, sequences)
@@ -192,7 +192,7 @@ def test_a_broken_sequence_does_not_reach_the_others() -> None:
 
 
 @pytest.mark.skipif(not GPU, reason="needs a CUDA device")
-def test_with_a_bias_in_half_precision_attention_is_the_kernel() -> None:
+def test_attention_uses_the_kernel_for_a_bias_in_half_precision() -> None:
     lengths = [5, 9, 30, 0]
     bias = bias_of(lengths)
     sequences = sequences_of(lengths, bias=bias)

@@ -1,4 +1,4 @@
-"""norm(residual + dropout(update)): the kernel against the composition, and the laws of its dropout.
+"""norm(residual + dropout(update)): the kernel compared with the composition, and the laws of its dropout.
 
 With a CUDA device the kernel is compiled; without one Triton interprets it on the CPU.
 """
@@ -56,7 +56,7 @@ def seed_of(number: int) -> Seed:
 
 
 def noise_of(shape: tuple[int, int], probability: float, seed: Seed) -> Tensor:
-    """Return the factor that the kernel gives each value: its gradient, where the norm's own is divided out."""
+    """Return the factor of each value in the kernel: its gradient divided by that of the norm."""
     case = Case(shape, torch.float32, torch.float32)
     to_residual, to_update, *_ = case.gradients(case.fused(probability, seed))
     return (to_update / to_residual).detach()
@@ -95,7 +95,7 @@ def test_with_dropout_the_kernel_equals_the_composition_of_the_same_noise(shape:
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5])
-def test_the_kernel_drops_its_share_and_scales_the_rest(probability: float) -> None:
+def test_the_kernel_drops_the_given_share_and_scales_the_rest(probability: float) -> None:
     noise = noise_of((64, 312), probability, seed_of(3))
     kept = noise != 0
     torch.testing.assert_close(noise[kept], torch.full_like(noise[kept], 1 / (1 - probability)))
@@ -110,7 +110,7 @@ def test_the_kernel_draws_values_independently() -> None:
         assert abs((kept * other).mean().item() * 4) < 5 / kept.numel() ** 0.5
 
 
-def test_one_seed_gives_one_noise_and_two_seeds_two() -> None:
+def test_the_noise_depends_on_the_seed() -> None:
     first, again, other = (noise_of((16, 128), 0.5, seed_of(number)) for number in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -147,7 +147,7 @@ def test_the_kernel_splits_the_gradients_of_the_norm_by_task(tasks: str) -> None
         torch.testing.assert_close([split.gradients.view(place, row) for place in (0, 1)], list(expected))
 
 
-def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:
+def test_repeating_a_gradient_gives_identical_bits() -> None:
     case = Case((67, 128), torch.float32, torch.float32)
     output = case.fused(0.3, seed_of(3))
     runs = [torch.autograd.grad(output, case.leaves, case.upstream, retain_graph=True) for _ in range(2)]
@@ -155,7 +155,7 @@ def test_a_gradient_taken_twice_is_the_same_to_the_bit() -> None:
         assert torch.equal(first, second)
 
 
-def test_inputs_may_be_views_and_nothing_is_kept_without_a_gradient() -> None:
+def test_inputs_may_be_views_and_without_gradients_nothing_is_stored() -> None:
     case = Case((12, 64), torch.float32, torch.float32)
     with torch.no_grad():
         expected = case.composed()
@@ -163,7 +163,7 @@ def test_inputs_may_be_views_and_nothing_is_kept_without_a_gradient() -> None:
         torch.testing.assert_close(case.fused(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_seeds_are_drawn_in_blocks_and_never_given_twice() -> None:
+def test_seeds_are_drawn_in_blocks_and_never_repeat() -> None:
     seeds = Seeds()
     given = [seeds.next(DEVICE) for _ in range(Seeds.block + 3)]
     assert len({int(numbers[place]) for numbers, place in given}) == len(given)
@@ -171,7 +171,7 @@ def test_seeds_are_drawn_in_blocks_and_never_given_twice() -> None:
 
 
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, Dropout(0.5).eval()], ids=["none", "evaluating"])
-def test_no_random_number_is_drawn_where_nothing_is_dropped(dropout: Dropout) -> None:
+def test_no_random_number_is_drawn_without_dropout(dropout: Dropout) -> None:
     seeds, norm = Seeds(), nn.LayerNorm(24).to(DEVICE)
     residual, update = torch.randn(2, 5, 24, device=DEVICE)
     found = add_and_norm(residual, update, norm, dropout, seeds)

@@ -37,13 +37,13 @@ def buckets_by_definition(distance: int) -> int:
     return (16 if distance > 0 else 0) + (abs(distance) if abs(distance) < 8 else 8 + far)
 
 
-def test_relative_buckets_are_those_of_the_paper() -> None:
+def test_relative_buckets_follow_the_paper() -> None:
     distances = torch.arange(-511, 512)
     expected = torch.tensor([buckets_by_definition(distance) for distance in distances.tolist()])
     assert torch.equal(bucket_of(distances, 32), expected)
 
 
-def test_the_bias_is_that_of_each_distance() -> None:
+def test_the_bias_depends_on_the_distance() -> None:
     relative, batch = filled(), pack([9, 2])
     scores = relative.add_to(Sequences.of(batch), batch).scores
     assert scores is not None

@@ -1,4 +1,4 @@
-"""Rotary positions: products of queries and keys depend on their distance alone, and values stay."""
+"""Rotary positions: products of queries and keys depend only on their distance, and values do not change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def values() -> Tensor:
     return torch.randn(1, 3, HEADS, WIDTH).expand(4, -1, -1, -1)
 
 
-def test_products_of_queries_and_keys_depend_on_the_distance_alone(values: Tensor) -> None:
+def test_products_of_queries_and_keys_depend_only_on_the_distance(values: Tensor) -> None:
     query, key, _ = rotated(values, [3, 5, 60, 62]).unbind(1)
     products = torch.einsum("ihw,jhw->hij", query, key)
     torch.testing.assert_close(products[:, 0, 1], products[:, 2, 3])
@@ -30,7 +30,7 @@ def test_products_of_queries_and_keys_depend_on_the_distance_alone(values: Tenso
     assert not torch.allclose(products[:, 0, 1], products[:, 0, 2])
 
 
-def test_values_and_the_first_position_stay_and_lengths_do_too(values: Tensor) -> None:
+def test_rotation_keeps_values_lengths_and_the_first_position(values: Tensor) -> None:
     found = rotated(values, [0, 1, 2, 3])
     assert torch.equal(found[:, 2], values[:, 2])
     assert torch.equal(found[0], values[0])
@@ -50,5 +50,5 @@ def test_each_pair_of_numbers_is_rotated_by_its_own_angle(values: Tensor) -> Non
         )
 
 
-def test_half_precision_stays_half_precision(values: Tensor) -> None:
+def test_rotation_keeps_half_precision(values: Tensor) -> None:
     assert rotated(values.half(), [0, 1, 2, 3]).dtype == torch.float16

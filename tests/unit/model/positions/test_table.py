@@ -1,4 +1,4 @@
-"""PositionTable: rows from an offset on."""
+"""PositionTable: rows start at an offset."""
 
 from __future__ import annotations
 
