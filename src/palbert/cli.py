@@ -96,7 +96,7 @@ def _run() -> None:
     """Parse and call; an error becomes one message and an exit code."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
-    sys.path.append(os.getcwd())  # for "module:Class" in a recipe; last, so that no installed module is hidden
+    sys.path.append("")  # the current folder, for "module:Class"; last, so that no installed module is hidden
     log_to_terminal()
     try:
         app(prog_name="palbert")

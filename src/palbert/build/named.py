@@ -39,7 +39,7 @@ def make(
     except PalbertError as error:
         raise RecipeError(f"{place}: {error.message}", hint=error.hint) from None
     except (TypeError, ValueError, ArithmeticError) as error:
-        if component.name not in registry:  # a mistake in a user's own class: its traceback helps most
+        if component.name not in registry.paths:  # a mistake in a class of others: its traceback helps most
             raise
         raise RecipeError(f"{place}: {str(error).rstrip('.')}.") from error
 

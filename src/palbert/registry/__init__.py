@@ -40,6 +40,7 @@ ADAPTERS = Registry(
         "houlsby": "palbert.model.adapters.houlsby:Houlsby",
         "lora": "palbert.model.adapters.lora:LoRA",
     },
+    renamed={"beside": "parallel"},
 )
 RELATIONS = Registry(
     "relational layer",
@@ -137,6 +138,7 @@ GRADIENTS = Registry(
         "upgrad": "palbert.gradients.upgrad:UPGrad",
     },
     extra=dict.fromkeys(("aligned-mtl", "cagrad", "fairgrad", "imtl-g", "mgda", "pcgrad", "upgrad"), "gradients"),
+    renamed={"watch": "forward_context"},
 )
 SAMPLERS = Registry(
     "sampler",

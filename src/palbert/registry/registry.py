@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import json
@@ -13,6 +12,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any
 
 from palbert.errors import RecipeError
@@ -40,6 +40,7 @@ class Registry(Mapping[str, Any]):
         values: Whether parts are values of the base class, and not classes that derive from it.
         given: Arguments that palbert passes to a part; all others are options in the recipe.
         extra: The optional dependencies of palbert that parts need, by name.
+        renamed: Methods of the base class by their former names, which would be ignored in a part.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Registry(Mapping[str, Any]):
         values: bool = False,
         given: Collection[str] = (),
         extra: Mapping[str, str] | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self.group = f"palbert.{group}"
@@ -61,6 +63,7 @@ class Registry(Mapping[str, Any]):
         self.values_only = values
         self.given = frozenset(given)
         self.extra = dict(extra or {})
+        self.renamed = dict(renamed or {})
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
@@ -108,6 +111,9 @@ class Registry(Mapping[str, Any]):
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         if missing:
             raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
+        for former, method in self.renamed.items():
+            if hasattr(found, former):
+                raise RecipeError(f"{prefix}'{name}' has a method '{former}'.", hint=f"Rename it to '{method}'.")
         return found
 
     @property
@@ -179,12 +185,12 @@ def _written(value: Any) -> str:
 
 def _load(path: str, place: str = "") -> Any:
     """Import "module:Class"."""
-    module, _, attribute = path.partition(":")
+    module, _, attribute = path.partition(":")  # of an entry point, perhaps "Outer.Inner"
     if not module.startswith("palbert.") and path not in OUTSIDE:
         OUTSIDE.append(path)
     try:
         with redirect_stdout(sys.stderr):  # what a module prints is not the answer of a command
-            return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+            return attrgetter(attribute)(importlib.import_module(module))
     except (Exception, SystemExit) as error:  # an imported module may fail in any way
         prefix = f"{place}: " if place else ""
         raise RecipeError(

@@ -14,6 +14,7 @@ from torch import nn
 
 from palbert import registry
 from palbert.errors import RecipeError
+from palbert.gradients import GradientMethod
 from palbert.registry import GRADIENTS, HEADS, METRICS, REQUIRED, SAMPLERS, Description, Registry
 from palbert.training.samplers import Plan, Sampler, Settings
 
@@ -168,3 +169,15 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     for name, kind in {"unfinished_parts:Head": "SyntaxError", "no_such_parts:Head": "ModuleNotFoundError"}.items():
         with pytest.raises(RecipeError, match=f"tasks.a.head: '{name}' cannot be imported: {kind}.*PYTHONPATH"):
             HEADS.find(name, "tasks.a.head")
+
+
+def test_a_method_under_its_former_name_is_refused_and_not_ignored() -> None:
+    class Former(GradientMethod):
+        def backward(self, losses: object) -> None: ...
+
+        def watch(self) -> None: ...
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "Former", Former)
+        with pytest.raises(RecipeError, match=r"has a method 'watch'\. Rename it to 'forward_context'"):
+            GRADIENTS.find(f"{__name__}:Former", "training.gradients")
