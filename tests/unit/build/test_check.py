@@ -37,7 +37,7 @@ from palbert.registry import (
         ({}, 1.0, ""),
     ],
 )
-def test_weights_that_clipping_takes_out_again_are_mentioned(
+def test_weights_without_effect_because_of_clipping_are_reported(
     tiny_recipe: dict[str, Any], caplog: pytest.LogCaptureFixture, training: Any, weight: float, warned: str
 ) -> None:
     tiny_recipe["training"] |= {"sampler": "annealed", **training}
@@ -178,7 +178,7 @@ def test_a_wrong_option_of_a_part_is_refused_with_its_place(
         assert option in caught.value.message
 
 
-def test_factors_that_are_no_table_are_refused_beside_those_of_extra_sets(tiny_recipe: dict[str, Any]) -> None:
+def test_factors_that_are_not_a_table_are_refused_next_to_those_of_extra_sets(tiny_recipe: dict[str, Any]) -> None:
     tiny_recipe["tasks"]["sst"]["extra"] = {"more": {"train": "sst-train.tsv", "factor": 0.5}}
     tiny_recipe["training"]["sampler"] = {"name": "annealed", "factors": 0.1}
     with pytest.raises(RecipeError, match=r"training\.sampler: factors: expected a number for each set"):

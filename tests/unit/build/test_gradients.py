@@ -1,4 +1,4 @@
-"""The gradient method of a recipe: what is chosen, what is refused, and what a run logs of it."""
+"""The gradient method of a recipe: what is chosen, what is refused, and what a run logs about it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_wrong_options_are_refused_before_anything_is_loaded(
         check_names(make_recipe(values))
 
 
-def test_without_torchjd_the_error_says_how_to_get_it(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torchjd_the_error_says_how_to_install_it(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torchjd", None)
     with pytest.raises(MissingExtraError, match=r"Gradient methods need torchjd\. .*'palbert\[gradients\]'"):
         check_names(make_recipe(values))
@@ -101,7 +103,7 @@ def test_a_sampler_of_one_task_per_step_gets_a_warning(
 
 @pytest.mark.usefixtures("_no_report")
 @pytest.mark.parametrize("memory", ["keep", "recompute"])
-def test_a_run_stopped_and_resumed_is_the_same_run_with_pcgrad(
+def test_a_run_with_pcgrad_stopped_and_resumed_equals_an_uninterrupted_one(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str
 ) -> None:
     values["training"] |= {"gradients": {"name": "pcgrad", "memory": memory}, "log_every": 4}
@@ -205,7 +207,7 @@ def test_each_task_has_its_own_batch_if_gradients_are_kept_and_cannot_be_split(
     assert tasks_of_batches("recompute", gradients=recompute, accumulation=1) == [["sst", "sts"]]
 
 
-def test_the_method_is_chosen_before_it_is_made(values: dict[str, Any]) -> None:
+def test_the_method_is_chosen_before_it_is_constructed(values: dict[str, Any]) -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     trunk = Trunk(shared=[weight], own=[])
 

@@ -55,7 +55,7 @@ def test_a_model_prepared_for_inference_answers_the_same(model: MultiTaskModel, 
     assert not prepared.training
 
 
-def test_on_other_machines_the_model_stays_as_it_is(model: MultiTaskModel) -> None:
+def test_on_other_machines_the_model_is_not_changed(model: MultiTaskModel) -> None:
     before = [type(part) for part in model.modules()]
     assert prepare_for_inference(model, Machine(torch.device("cuda"), "bf16")) is model
     assert [type(part) for part in model.modules()] == before

@@ -48,7 +48,7 @@ def test_a_length_without_room_for_text_is_refused(
             check_lengths(recipe(least - 1).sets, tokenizer)
 
 
-def test_a_length_beyond_the_encoders_is_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+def test_a_length_beyond_that_of_the_encoder_is_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     tiny_recipe["tasks"]["sst"]["max_length"] = 129
     with pytest.raises(RecipeError, match=r"tasks\.sst\.max_length: 129 is more than the encoder's 128"):
         train(make_recipe(tiny_recipe), out=tmp_path / "run")
@@ -60,7 +60,7 @@ def task(values: dict[str, Any], **more: Any) -> Task:
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_head_is_for_tasks_with_as_many_vectors_as_it_takes(head: str) -> None:
+def test_a_head_fits_only_tasks_with_as_many_vectors_as_it_takes(head: str) -> None:
     fitting, others = ([SIAMESE], [SINGLE, PAIR]) if HEADS[head].vectors == 2 else ([SINGLE, PAIR], [SIAMESE])
     for values in fitting:
         check_head(task(values, head=head))

@@ -47,7 +47,7 @@ class Broken(Relation):
 @pytest.mark.parametrize(
     ("parts", "says"), [(0, "relation: division by zero."), ("two", "relation: unsupported operand")]
 )
-def test_what_torch_or_python_refuse_in_a_part_of_palberts_is_told_with_its_place(
+def test_errors_of_torch_or_python_in_a_builtin_part_are_reported_with_their_place(
     tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, parts: Any, says: str
 ) -> None:
     monkeypatch.setitem(RELATIONS.paths, "mlp", f"{__name__}:Broken")
@@ -71,12 +71,12 @@ class Sized(Relation):
 OWN = Component(name=f"{__name__}:Sized", depth=3)  # type: ignore[call-arg]
 
 
-def test_a_part_gets_its_options_and_of_what_is_offered_only_what_it_takes() -> None:
+def test_a_part_gets_its_options_and_only_the_offered_arguments_that_it_takes() -> None:
     made = make(RELATIONS, OWN, "relation", 384, offered={"seed": 7, "unused": 1})
     assert (made.seed, made.depth) == (7, 3)
 
 
-def test_what_is_offered_cannot_be_set_by_the_recipe() -> None:
+def test_offered_arguments_cannot_be_set_by_the_recipe() -> None:
     with pytest.raises(RecipeError, match=r"relation: 'seed' is not an option: palbert sets it\. Leave it out\."):
         make(RELATIONS, Component(name=OWN.name, seed=3), "relation", 384, offered={"seed": 7})  # type: ignore[call-arg]
 

@@ -1,4 +1,4 @@
-"""The objectives of a recipe: which sets a term is given, and what it is told of them."""
+"""The objectives of a recipe: which sets a term gets, and what it knows about them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_option_of_a_loss_that_is_not_a_number_is_refused(tmp_path: Path, gam
         make_objectives(given)
 
 
-def test_joint_pairs_are_known_as_such_and_triplets_are_none(tmp_path: Path) -> None:
+def test_joint_pairs_are_marked_and_triplets_are_not(tmp_path: Path) -> None:
     goals = make_objectives(recipe(tmp_path)).balance.goals
     assert {name: goal.joint for name, goal in goals.items()} == {
         "sst": False, "quora": True, "quora+snli": True, "quora+made": False

@@ -32,7 +32,7 @@ def test_lengths_that_the_encoder_cannot_take_are_refused(encoder: Encoder, toke
         check_pretraining(PretrainingSection(max_length=allowed), tokenizer, encoder.config)
 
 
-def test_the_corpus_is_the_tasks_texts_and_the_given_files(
+def test_the_corpus_is_made_of_task_texts_and_given_files(
     tiny_recipe: dict[str, Any], tokenizer: TextTokenizer, tmp_path: Path
 ) -> None:
     recipe = make_recipe(tiny_recipe)

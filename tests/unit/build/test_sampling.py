@@ -1,4 +1,4 @@
-"""The sampler of a recipe: what it is told of the sets, whose factors count, and the sizes of batches."""
+"""The sampler of a recipe: what it knows about the sets, whose factors count, and the sizes of batches."""
 
 from __future__ import annotations
 

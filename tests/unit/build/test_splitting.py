@@ -46,14 +46,14 @@ def identities(parameters: Any) -> set[int]:
     return {id(parameter) for parameter in parameters}
 
 
-def test_the_trunk_is_what_is_trained_below_the_pooler(find: Find) -> None:
+def test_the_trunk_holds_the_trained_parameters_below_the_pooler(find: Find) -> None:
     trunk, model = find()
     assert trunk is not None
     assert identities(trunk.shared) == identities(model.encoder.trunk().parameters())
     assert list(trunk.own) == []
 
 
-def test_adapters_are_each_tasks_own_and_frozen_parameters_are_left_out(find: Find) -> None:
+def test_the_trunk_has_neither_adapters_nor_frozen_parameters(find: Find) -> None:
     trunk, model = find(adapters={"name": "pal", "size": 8, "heads": 2}, encoder={"frozen": True})
     assert trunk is not None
     assert list(trunk.shared) == []
@@ -77,7 +77,7 @@ def test_factors_of_large_weights_are_kept_for_few_tokens_in_one_process(
         ({"adapters": {"name": "low-rank", "size": 4, "per_task": False}}, "tasks share an adapter"),
     ],
 )
-def test_what_prevents_it_is_logged(
+def test_the_reason_against_splitting_is_logged(
     find: Find, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], reason: str
 ) -> None:
     with caplog.at_level(logging.INFO, logger="palbert.build.splitting"):

@@ -1,4 +1,4 @@
-"""Teachers: they answer every row of their tasks' sets as they predict, once, and triplets not at all."""
+"""Teachers: they answer every row of their tasks' sets once, like predictions, and no triplets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(tiny: Path, teacher: Path, **task: Any) -> dict[str, Any]:
     }
 
 
-def test_teachers_say_of_every_row_what_they_predict(
+def test_teachers_answer_every_row_with_their_prediction(
     tiny_encoder: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path))

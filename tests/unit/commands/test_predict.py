@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 Cli = Callable[..., Any]
 
 
-def test_predict_answers_texts_one_a_line(trained: Path, cli: Cli) -> None:
+def test_predict_answers_texts_one_per_line(trained: Path, cli: Cli) -> None:
     texts = ["A quiet little triumph.", "The dentist drilled the wrong tooth."]
     result = cli("predict", trained, "--task", "sst", "--text", texts[0], "--text", texts[1])
     assert (result.code, result.err) == (0, "")
@@ -73,7 +73,7 @@ def test_predict_answers_the_lines_of_standard_input(
         ("sts", b"a\tb\n" * 1030 + b"a\tb\tc\n", "standard input, line 1031: expected two texts"),
     ],
 )
-def test_lines_that_are_no_questions_are_refused(
+def test_lines_that_are_not_questions_are_refused(
     task: str, typed: bytes, says: str, trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed), "utf-8"))

@@ -26,7 +26,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_a_folder_and_files_of_single_tasks_are_told_apart(called: dict[str, Any], tmp_path: Path, cli: Cli) -> None:
+def test_a_folder_is_distinguished_from_files_of_single_tasks(called: dict[str, Any], tmp_path: Path, cli: Cli) -> None:
     odd = tmp_path / "a=b"
     odd.mkdir()
     result = cli("submit", "run", "--test", odd, "--test", "quora=x=y.csv", "--task", "quora", "--split", "dev")

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 Cli = Callable[..., Any]
 
 
-def test_recipes_lists_those_inside_and_those_here(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_lists_builtin_recipes_and_those_in_the_current_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     description = "My own recipe, with a description that is a good deal longer than a terminal is wide, " * 2
     (tmp_path / "recipes" / "mine").mkdir(parents=True)
     (tmp_path / "recipes" / "mine" / "one.toml").write_text(f'description = "{description}"\n')
@@ -47,7 +49,7 @@ def test_train_prints_scores_on_stdout_and_progress_on_stderr(
     assert "epoch" not in result.out.partition("Overall")[0]
 
 
-def test_train_writes_to_runs_and_the_recipes_name_unless_told_otherwise(
+def test_train_writes_to_runs_and_the_name_of_the_recipe_by_default(
     tiny_recipe: dict[str, Any],
     write_recipe: Callable[..., Path],
     tmp_path: Path,

@@ -23,7 +23,7 @@ def test_evaluate_prints_the_report_that_it_writes(run_copy: Path, cli: Cli) -> 
     assert shown.out.endswith(f"Checkpoint: best\nReport: {run_copy / 'report.html'}\n")
 
 
-def test_evaluate_leaves_the_report_of_the_best_checkpoint_alone(run_copy: Path, cli: Cli) -> None:
+def test_evaluate_does_not_change_the_report_of_the_best_checkpoint(run_copy: Path, cli: Cli) -> None:
     before = (run_copy / "report.json").read_bytes()
     result = cli("evaluate", run_copy, "--checkpoint", "last", "--json")
     assert json.loads(result.out)["checkpoint"] == "last"

@@ -51,7 +51,7 @@ def test_batches_hold_every_row_once_longest_first_within_the_budget() -> None:
     assert (np.diff(lengths[np.concatenate(batches)]) <= 0).all()
 
 
-def test_a_row_that_exceeds_the_budget_is_a_batch_of_its_own() -> None:
+def test_a_row_that_exceeds_the_budget_gets_its_own_batch() -> None:
     assert [batch.tolist() for batch in by_length(np.array([5, 100, 6]), 10)] == [[1], [2], [0]]
 
 
@@ -91,7 +91,7 @@ def test_every_task_is_scored_by_its_metrics(inference: Inference, recipe: Recip
             assert value == metric(result.gold, metric.compared(result.predicted, result.probabilities))
 
 
-def test_right_predictions_have_the_best_scores(recipe: Recipe, dev: dict[str, Dataset]) -> None:
+def test_correct_predictions_have_the_best_scores(recipe: Recipe, dev: dict[str, Dataset]) -> None:
     for name, dataset in dev.items():
         gold = recipe.tasks[name].target.gold(np.asarray(dataset.labels))
         result = score(recipe.tasks[name], dataset, Decoded(gold, gold.astype(np.float64)))

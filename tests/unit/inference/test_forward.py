@@ -46,7 +46,7 @@ def portion(task: str, rows: int) -> Portion:
 
 @pytest.mark.parametrize("task", ["single", "pair"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 11])
-def test_filling_up_leaves_the_outputs_of_the_rows(
+def test_filling_up_does_not_change_the_outputs_of_the_rows(
     model: MultiTaskModel, tokenizer: TextTokenizer, task: str, rows: int
 ) -> None:
     plain = portion(task, rows)
@@ -59,7 +59,7 @@ def test_filling_up_leaves_the_outputs_of_the_rows(
         torch.testing.assert_close(model(batch)[task][:rows], expected)
 
 
-def test_batches_of_like_size_are_of_one_kind(tokenizer: TextTokenizer) -> None:
+def test_batches_of_similar_size_are_of_one_kind(tokenizer: TextTokenizer) -> None:
     kinds = set()
     for rows in (9, 11, 14, 16):
         filled = fill_up(portion("single", rows), tokenizer.template)
@@ -68,14 +68,14 @@ def test_batches_of_like_size_are_of_one_kind(tokenizer: TextTokenizer) -> None:
     assert len(kinds) <= 2
 
 
-def test_large_batches_are_left_alone(tokenizer: TextTokenizer) -> None:
+def test_large_batches_are_not_filled_up(tokenizer: TextTokenizer) -> None:
     tokens = (Ragged.from_rows([[7] * 60] * (LARGEST // 50)),)
     large = Portion("single", "single", tokens, np.arange(len(tokens[0])), max_length=64)
     assert fill_up(large, tokenizer.template) is None
 
 
 class Computing(Recorder):
-    """Computes where a recorder would record; its recordings fail."""
+    """Compute where a recorder would record; every recording fails."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -90,7 +90,7 @@ class Computing(Recorder):
         pass
 
 
-def test_replaying_gives_up_at_the_first_failure_and_answers_all_the_same(
+def test_replaying_stops_at_the_first_failure_and_the_outputs_are_computed(
     model: MultiTaskModel, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(forward_module, "Recorder", Computing)
@@ -106,7 +106,7 @@ def test_replaying_gives_up_at_the_first_failure_and_answers_all_the_same(
     assert [record.message for record in caplog.records] == ["answers are not captured as CUDA graphs: no graphs here"]
 
 
-def test_a_model_under_training_is_not_replayed(
+def test_a_model_in_training_mode_is_not_replayed(
     model: MultiTaskModel, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forward_module, "Recorder", Computing)
@@ -117,9 +117,7 @@ def test_a_model_under_training_is_not_replayed(
 
 @cuda
 @pytest.mark.parametrize("task", ["single", "pair"])
-def test_replayed_outputs_are_those_that_are_computed(
-    model: MultiTaskModel, tokenizer: TextTokenizer, task: str
-) -> None:
+def test_replayed_outputs_equal_computed_ones(model: MultiTaskModel, tokenizer: TextTokenizer, task: str) -> None:
     device = torch.device("cuda")
     model = model.to(device)
 
@@ -134,5 +132,5 @@ def test_replayed_outputs_are_those_that_are_computed(
                 found = replayed(portion(task, rows), tokenizer.template)
                 torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
             with torch.no_grad():
-                next(model.heads[task].parameters(), torch.empty(0)).mul_(1.5)  # the weights are read anew
+                next(model.heads[task].parameters(), torch.empty(0)).mul_(1.5)  # the weights are read again
     assert replayed.replay.graphs

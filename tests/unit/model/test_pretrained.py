@@ -62,7 +62,7 @@ def test_a_missing_path_is_not_looked_up_on_the_hub(name: str, hub: Path) -> Non
         resolve_encoder(name)
 
 
-def test_a_file_is_no_folder(folder: Path) -> None:
+def test_a_file_is_not_accepted_as_a_folder(folder: Path) -> None:
     with pytest.raises(EncoderError, match="expected a folder, found a file"):
         resolve_encoder(str(folder / "config.json"))
 

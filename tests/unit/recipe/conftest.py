@@ -1,4 +1,4 @@
-"""What the tests of recipes share: small files of one's own, and the lines that a recipe is refused with."""
+"""Fixtures of the tests of recipes: small data files, and the lines that a recipe is refused with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WriteFile = Callable[..., Path]
 
 @pytest.fixture
 def refusal() -> Refusal:
-    """Return a function that returns the lines that a recipe is refused with."""
+    """Return a function that gives the lines that a recipe is refused with."""
 
     def lines(values: dict[str, Any]) -> list[str]:
         with pytest.raises(RecipeError) as caught:

@@ -65,7 +65,7 @@ def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
         find_recipe("dmeo")
 
 
-def test_two_tables_of_one_name_are_refused_with_the_file(tmp_path: Path, write: WriteFile) -> None:
+def test_a_repeated_table_is_refused_with_the_file(tmp_path: Path, write: WriteFile) -> None:
     path = write(tmp_path, 'data = "samples"\n[tasks.sst]\n[tasks.sts]\n[tasks.sst]\n')
     with pytest.raises(RecipeError, match=r"my\.toml: not valid TOML: .*sst"):
         load_recipe(path)

@@ -1,4 +1,4 @@
-"""Sections of a recipe: numbers without a meaning are refused with their place."""
+"""Sections of a recipe: impossible numbers are refused with their place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from palbert.recipe.load import make_recipe
         ("training.clip", math.nan, ""),
     ],
 )
-def test_a_number_without_a_meaning_is_refused_with_its_place(
+def test_an_impossible_number_is_refused_with_its_place(
     tiny_recipe: dict[str, Any], key: str, value: Any, place: str
 ) -> None:
     section, _, name = key.rpartition(".")

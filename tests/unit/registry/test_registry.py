@@ -33,7 +33,7 @@ def test_every_entry_loads_and_derives_from_its_base(table: str, name: str) -> N
     assert callable(found) is (table != "FAMILIES")
 
 
-def test_each_kind_of_part_has_an_entry_point_group_of_its_own() -> None:
+def test_each_kind_of_part_has_its_own_entry_point_group() -> None:
     groups = [table.group for table in REGISTRIES.values()]
     assert len(set(groups)) == len(groups) and all(group.startswith("palbert.") for group in groups)
 
@@ -163,7 +163,7 @@ def test_a_default_that_json_cannot_hold_is_written_as_text() -> None:
     assert described.written_options == 'folder = here, end = "\\n"'
 
 
-def test_what_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "unfinished_parts.py").write_text("class Head(:")
     monkeypatch.syspath_prepend(tmp_path)
     for name, kind in {"unfinished_parts:Head": "SyntaxError", "no_such_parts:Head": "ModuleNotFoundError"}.items():

@@ -1,4 +1,4 @@
-"""Bootstrap: laws that intervals and paired differences keep."""
+"""Bootstrap: laws of intervals and paired differences."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def values_for(metric: Metric, count: int) -> tuple[Values, Values]:
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 @pytest.mark.parametrize("count", [1, 2, 9, 200])
-def test_the_interval_holds_the_estimate(metric: Metric, count: int) -> None:
+def test_the_interval_contains_the_estimate(metric: Metric, count: int) -> None:
     gold, predicted = values_for(metric, count)
     low, high = interval(gold, predicted, metric, resamples=200)
     assert low <= metric(gold, predicted) <= high
@@ -77,7 +77,7 @@ def test_perfect_predictions_have_no_spread() -> None:
     assert interval(gold, gold, METRICS["accuracy"]) == (1.0, 1.0)
 
 
-def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_truth_about_as_often_as_its_level() -> None:
     covered = 0
     for seed in range(150):
         low, high = interval(*rows(200, seed=seed, right=0.8), METRICS["accuracy"], resamples=200, seed=seed)
@@ -99,7 +99,7 @@ def test_a_clear_difference_has_a_small_p_value_and_an_interval_without_zero() -
     assert 0.0 < found.low < found.difference < found.high
 
 
-def test_swapping_the_sets_turns_the_sign() -> None:
+def test_swapping_the_sets_flips_the_sign() -> None:
     gold, good = rows(300, right=0.9)
     _, poor = rows(300, right=0.85)
     one = paired(gold, good, poor, METRICS["accuracy"])
@@ -119,7 +119,7 @@ def test_p_values_of_equally_good_predictions_are_rarely_small() -> None:
 
 
 @pytest.mark.parametrize("name", ["accuracy", "pearson"])
-def test_twenty_thousand_rows_are_resampled_in_moments(name: str) -> None:
+def test_twenty_thousand_rows_are_resampled_quickly(name: str) -> None:
     gold, predicted = values_for(METRICS[name], 20_000)
     start = time.process_time()  # counts all threads: a metric that starts some is seen
     interval(gold, predicted, METRICS[name])

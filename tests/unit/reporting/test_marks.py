@@ -1,4 +1,4 @@
-"""Marks: ticks, samples and averages that say what the data say."""
+"""Marks: ticks, samples and averages that represent the data."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_all_panels_of_seed_scores_have_the_same_scale() -> None:
     assert first - second == pytest.approx(2 * (third - fourth), rel=0.02)
 
 
-def test_the_same_plot_is_drawn_to_the_letter() -> None:
+def test_equal_plots_are_identical_character_by_character() -> None:
     first = plots.residuals(GOLD, PREDICTED, name="sts")
     assert plots.residuals(GOLD, PREDICTED, name="sts") == first
 
@@ -123,7 +123,7 @@ def test_equal_drawings_of_different_tasks_share_no_id() -> None:
     assert not found[0] & found[1]
 
 
-def test_letters_stay_text_whatever_a_class_is_called() -> None:
+def test_class_names_stay_text() -> None:
     names = ("<script>", "$x^2$", "日本語", "a\x00\nb", "&amp;" * 20)
     drawn = plots.confusion_matrix(np.eye(5, dtype=np.int64), names, name="<b>")
     texts = [element.text or "" for element in ElementTree.fromstring(drawn).iter("text")]

@@ -234,7 +234,7 @@ def test_the_worst_numbers_have_the_largest_errors(three_tasks: list[TaskResult]
     assert shown == np.argsort(-np.abs(one.predicted - one.gold), kind="stable")[:20].tolist()
 
 
-def test_long_texts_fold_and_lose_nothing() -> None:
+def test_long_texts_are_folded_without_loss() -> None:
     words = " ".join(f"word{n}" for n in range(300))
     text = render_report(run_report([result(text=words)]))
     unfolded = text.replace("<details><summary>… more</summary>", "").replace("</details>", "")
@@ -280,7 +280,7 @@ def test_a_report_without_results_still_renders() -> None:
         assert report.title in text
 
 
-def test_records_of_unknown_tasks_and_broken_losses_do_no_harm(three_tasks: list[TaskResult]) -> None:
+def test_records_of_unknown_tasks_and_losses_of_nan_are_tolerated(three_tasks: list[TaskResult]) -> None:
     lines = [
         {"kind": "train", "step": 1, "epoch": 1, "losses": {"extra": float("nan")}},
         {"kind": "evaluation", "epoch": 1, "step": 1, "overall": None, "tasks": {"extra": {"accuracy": 0.5}}},
@@ -341,7 +341,7 @@ def test_a_summary_of_numbers_says_whether_they_are_too_high() -> None:
     assert "neither too high nor too low" in task_summary(one, main, {})
 
 
-def test_numbers_are_written_to_be_read() -> None:
+def test_numbers_are_formatted_for_readers() -> None:
     assert (percent(0.5), percent(0.00001), percent(0.0)) == ("50.0\u202f%", "<\u202f0.1\u202f%", "0.0\u202f%")
     assert (duration(3.21), duration(3725)) == ("3.2\u202fs", "1\u202fh 02\u202fmin")
     assert (size(900), size(1500), size(22_713_216)) == ("900", "1.5\u202fk", "22.7\u202fM")

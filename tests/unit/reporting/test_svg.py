@@ -69,7 +69,7 @@ def test_long_names_are_cut_and_control_characters_replaced() -> None:
     assert shorten(" a\x00\nb ") == "a b"
 
 
-def test_drawing_leaves_the_settings_of_matplotlib_alone() -> None:
+def test_drawing_does_not_change_the_settings_of_matplotlib() -> None:
     before = dict(matplotlib.rcParams)
     with matplotlib.rc_context({"font.size": 33.0}):
         changed = draw()

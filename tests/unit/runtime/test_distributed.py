@@ -13,7 +13,7 @@ from palbert.runtime import distributed
 from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_ranks
 
 
-def test_a_single_process_is_first_and_gets_back_what_it_gives() -> None:
+def test_a_single_process_is_first_and_its_values_are_returned_unchanged() -> None:
     ranks = Ranks()
     tensors = [torch.ones(2), torch.zeros(3)]
     assert ranks.is_first and ranks.size == 1

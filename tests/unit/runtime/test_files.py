@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_text_is_written_with_its_folders(tmp_path: Path) -> None:
     assert names(path.parent) == ["a.txt"]
 
 
-def test_csv_reads_as_it_was_written_whatever_is_in_a_field() -> None:
+def test_csv_with_any_field_reads_back_unchanged() -> None:
     rows = [["id", "text"], ["1", "a\rb"], ["2", "a\nb"], ["3", 'a "b", c'], ["4", "a\r\n"], ["5", ""]]
     buffer = io.StringIO(newline="")
     writer = CSVWriter(buffer)
@@ -44,9 +44,7 @@ def test_csv_reads_as_it_was_written_whatever_is_in_a_field() -> None:
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
-def test_text_that_cannot_be_written_leaves_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
+def test_a_failed_write_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     write_text(tmp_path / "a.txt", "old")
 
     def fail(*arguments: object) -> None:
@@ -69,7 +67,7 @@ def test_a_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o755
 
 
-def test_an_entry_that_another_process_has_made_stays(tmp_path: Path) -> None:
+def test_an_entry_made_by_another_process_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "entry"
     with cache_entry(target, mark="a") as mine:
         (mine / "a").write_text("mine")
@@ -81,7 +79,7 @@ def test_an_entry_that_another_process_has_made_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == ["entry"]
 
 
-def test_an_entry_that_lacks_its_mark_is_made_anew(tmp_path: Path) -> None:
+def test_an_entry_without_its_mark_is_made_again(tmp_path: Path) -> None:
     target = tmp_path / "entry"
     target.mkdir()
     (target / "rest").write_text("0")
@@ -90,7 +88,7 @@ def test_an_entry_that_lacks_its_mark_is_made_anew(tmp_path: Path) -> None:
     assert names(target) == ["a"] and names(tmp_path) == ["entry"]
 
 
-def test_a_new_folder_replaces_the_old_one_altogether(tmp_path: Path) -> None:
+def test_a_new_folder_replaces_the_old_one_completely(tmp_path: Path) -> None:
     target = tmp_path / "target"
     for name in ("old", "new"):
         with new_folder(target) as folder:
@@ -121,7 +119,7 @@ def test_the_old_folder_is_kept_until_the_new_one_is_in_its_place(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("bug"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
-def test_a_new_folder_that_fails_leaves_the_old(tmp_path: Path, error: BaseException) -> None:
+def test_a_failed_new_folder_keeps_the_old_one(tmp_path: Path, error: BaseException) -> None:
     target = tmp_path / "target"
     with new_folder(target) as folder:
         (folder / "old").touch()
@@ -132,7 +130,7 @@ def test_a_new_folder_that_fails_leaves_the_old(tmp_path: Path, error: BaseExcep
     assert names(tmp_path) == ["target"]
 
 
-def test_a_crash_between_the_renames_is_mended(tmp_path: Path) -> None:
+def test_a_crash_between_the_renames_is_repaired(tmp_path: Path) -> None:
     old = tmp_path / ".target.old"
     old.mkdir()
     (old / "a").touch()
@@ -141,7 +139,7 @@ def test_a_crash_between_the_renames_is_mended(tmp_path: Path) -> None:
     assert not old.exists()
 
 
-def test_recovering_leaves_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_recovering_keeps_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / ".target.old").mkdir()
     (tmp_path / "target" / "new").touch()
@@ -151,24 +149,24 @@ def test_recovering_leaves_a_folder_that_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_said_so(tmp_path: Path, number: int) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, number: int) -> None:
     with pytest.raises(RunFolderError, match=r"the disk is full.*--out"), disk_errors(tmp_path):
         raise OSError(number, os.strerror(number))
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR])
-def test_a_closed_disk_is_said_so(tmp_path: Path, number: int) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path, number: int) -> None:
     with pytest.raises(RunFolderError, match=f"cannot be written: {os.strerror(number)}"), disk_errors(tmp_path):
         raise OSError(number, os.strerror(number))
 
 
-def test_a_library_that_hides_the_number_in_its_message_is_understood(tmp_path: Path) -> None:
+def test_an_error_number_hidden_in_a_message_is_recognised(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="the disk is full"), disk_errors(tmp_path):
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), KeyError("a"), RuntimeError("os error 28")])
-def test_other_errors_stay_as_they_are(tmp_path: Path, error: Exception) -> None:
+def test_other_errors_are_not_changed(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as caught, disk_errors(tmp_path):
         raise error
     assert caught.value is error

@@ -1,4 +1,4 @@
-"""Peak memory: whole storages while they live, as torch's own profiler counts them."""
+"""Peak memory: whole storages while they are alive, as torch's profiler counts them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def profiled_peak(parameters: nn.Module, inputs: Tensor) -> int:
     return peak
 
 
-def test_what_lives_at_once_counts_and_what_is_gone_does_not() -> None:
+def test_only_tensors_alive_at_the_same_time_count() -> None:
     given = torch.ones(KIB)
     counter = TensorCounter()
     with counter:
@@ -37,7 +37,7 @@ def test_what_lives_at_once_counts_and_what_is_gone_does_not() -> None:
     assert counter.live == 0
 
 
-def test_views_and_changes_in_place_take_nothing() -> None:
+def test_views_and_in_place_changes_take_no_memory() -> None:
     given = torch.ones(KIB)
     counter = TensorCounter()
     with counter:
@@ -49,7 +49,7 @@ def test_views_and_changes_in_place_take_nothing() -> None:
     assert counter.peak == counter.live == 1024
 
 
-def test_a_forward_and_backward_pass_takes_what_torchs_profiler_says() -> None:
+def test_the_peak_of_a_forward_and_backward_pass_equals_that_of_the_profiler() -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 64))
     inputs = torch.randn(500, 64)

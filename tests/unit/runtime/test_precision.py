@@ -31,7 +31,7 @@ def two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps"])
-def test_a_device_that_is_not_there_is_refused_with_what_to_do(name: str) -> None:
+def test_a_missing_device_is_refused_with_a_remedy(name: str) -> None:
     with pytest.raises(DeviceError, match=rf"'{name}'.*run\.device = \"cpu\"") as caught:
         choose_device(name)
     assert caught.value.exit_code == 2
@@ -63,7 +63,7 @@ def test_an_unknown_device_is_refused(name: str) -> None:
 
 @pytest.fixture
 def probed() -> Iterator[None]:
-    """Forget what a probe found, before and after."""
+    """Clear the result of the probe, before and after."""
     precision._probe_bf16.cache_clear()
     yield
     precision._probe_bf16.cache_clear()
@@ -77,7 +77,7 @@ def probed() -> Iterator[None]:
         ("raise RuntimeError('no bf16 here')", "no bf16 here"),
     ],
 )
-def test_bf16_on_a_processor_that_dies_of_it_is_refused_with_what_to_do(
+def test_bf16_on_a_processor_that_crashes_is_refused_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch, step: str, found: str
 ) -> None:
     monkeypatch.setattr(precision, "BF16_STEP", step)
@@ -86,18 +86,18 @@ def test_bf16_on_a_processor_that_dies_of_it_is_refused_with_what_to_do(
 
 
 @pytest.mark.usefixtures("probed")
-def test_bf16_is_taken_on_a_processor_that_survives_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bf16_is_used_on_a_processor_that_passes_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "BF16_STEP", "pass")
     assert choose_precision("bf16", CPU) == "bf16"
 
 
 @pytest.mark.parametrize(("name", "device"), [("fp16", CPU), ("tf32", CPU), ("fp16", MPS), ("bf16", MPS)])
-def test_what_only_cuda_has_is_refused_elsewhere(name: str, device: torch.device) -> None:
+def test_precisions_that_need_cuda_are_refused_elsewhere(name: str, device: torch.device) -> None:
     with pytest.raises(DeviceError, match=rf"'{name}'.*CUDA only.*run\.precision = \"fp32\""):
         choose_precision(name, device)  # type: ignore[arg-type]
 
 
-def test_tf32_is_a_way_to_multiply_and_nothing_else() -> None:
+def test_tf32_sets_the_precision_of_matrix_products() -> None:
     try:
         set_products("tf32")
         assert torch.get_float32_matmul_precision() == "high"
@@ -131,7 +131,7 @@ def test_an_old_card_computes_in_fp16(two_cards: None, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_matrix_products_are_in_the_precision(name: str, dtype: torch.dtype) -> None:
+def test_matrix_products_use_the_chosen_precision(name: str, dtype: torch.dtype) -> None:
     with arithmetic(name, CPU):  # type: ignore[arg-type]
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
@@ -141,7 +141,7 @@ def test_int8_is_for_the_cpu() -> None:
         choose_precision("int8", CUDA)
 
 
-def test_int8_needs_a_cpu_that_multiplies_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_needs_a_cpu_with_byte_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": True})
     assert choose_precision("int8", CPU) == "int8"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_vnni": False})

@@ -22,7 +22,7 @@ def test_a_bar_inside_a_bar_shares_its_display() -> None:
     assert _shared().tasks == []
 
 
-def test_a_bar_goes_away_when_its_block_fails() -> None:
+def test_a_bar_is_removed_when_its_block_fails() -> None:
     with pytest.raises(RuntimeError), bar("doomed", total=1):
         raise RuntimeError
     assert _shared().tasks == []

@@ -1,4 +1,4 @@
-"""Replay: the same outputs as computing, and what is computed, recorded and replayed when; without a GPU."""
+"""Replay without a GPU: the same outputs as computing, and when work is computed, recorded or replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kernel = Callable[[], object]
 
 
 class Device:
-    """Runs kernels at once, or adds them to the graph that is being recorded."""
+    """Run kernels immediately, or add them to the graph that is being recorded."""
 
     def __init__(self) -> None:
         self.graph: FakeGraph | None = None
@@ -43,7 +43,7 @@ class FakeGraph:
 
 
 class FakeRecorder:
-    """Records on the fake device, and notes what it is asked for."""
+    """Record on the fake device, and note the requests."""
 
     def __init__(self, device: Device) -> None:
         self.fake = device
@@ -103,7 +103,7 @@ class Numbers:
 
 
 class Job:
-    """Doubles numbers, then adds what the host decides: how often it has decided."""
+    """Double numbers, then add the number of decisions that the host has made."""
 
     def __init__(self, *, decides: bool = True, **settings: Any) -> None:
         self.device = Device()
@@ -132,7 +132,7 @@ class Job:
         return self.replay(self.work, [Numbers(*values)])["total"].tolist()
 
 
-def test_running_the_work_takes_its_decisions_on_the_way() -> None:
+def test_running_the_work_runs_its_decisions_in_order() -> None:
     job = Job()
     assert run(job.work([Numbers(1, 2)]))["total"].tolist() == [3, 5]
     assert job.decided == 1
@@ -147,7 +147,7 @@ def test_every_call_has_the_outputs_of_computing(decides: bool) -> None:
     assert (job.replay.computed, job.replay.replayed, job.replay.graphs) == (1, 4, 1)
 
 
-def test_the_first_is_computed_and_checked_the_second_recorded_the_others_replayed() -> None:
+def test_the_first_call_is_computed_the_second_recorded_and_the_others_replayed() -> None:
     job = Job()
     job(1)
     assert job.recorder.calls == [
@@ -171,14 +171,14 @@ def test_work_without_decisions_is_one_graph() -> None:
     assert job.recorder.calls == ["prepare", "record", "finish"]
 
 
-def test_outputs_stay_when_the_next_replay_overwrites_its_own() -> None:
+def test_the_next_replay_does_not_overwrite_earlier_outputs() -> None:
     job = Job(decides=False)
     job(1)
     found = [job.replay(job.work, [Numbers(value)])["total"] for value in (2.0, 3.0, 4.0)]
     assert [each.tolist() for each in found] == [[4], [6], [8]]
 
 
-def test_each_kind_is_recorded_by_itself() -> None:
+def test_each_kind_is_recorded_separately() -> None:
     job = Job(decides=False)
     job(1), job(1, 2)
     assert job.replay.graphs == 0
@@ -209,7 +209,7 @@ def test_work_that_waits_for_the_device_is_never_recorded_and_the_log_says_where
     ]
 
 
-def test_what_is_recorded_already_is_still_replayed_after_other_work_waited() -> None:
+def test_existing_recordings_are_still_replayed_after_other_work_has_waited() -> None:
     job = Job(decides=False)
     job(1), job(2)
     job.recorder.waits = ["term.py:7"]
@@ -217,7 +217,7 @@ def test_what_is_recorded_already_is_still_replayed_after_other_work_waited() ->
     assert (job.replay.computed, job.replay.replayed) == (2, 2)
 
 
-def test_a_failed_recording_is_recovered_from_and_the_work_is_computed() -> None:
+def test_after_a_failed_recording_the_work_is_computed() -> None:
     job = Job(patience=3)
     job(1)
     job.recorder.fails = ["out of luck"]
@@ -239,7 +239,7 @@ def test_a_failed_recording_drops_all_others() -> None:
 
 
 @pytest.mark.parametrize("patience", [1, 3])
-def test_it_gives_up_when_its_patience_ends(patience: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_recording_stops_after_too_many_failures(patience: int, caplog: pytest.LogCaptureFixture) -> None:
     job = Job(decides=False, patience=patience)
     job.recorder.fails = [f"failure {number}\nand a trace" for number in range(1, 9)]
     with caplog.at_level(logging.INFO):

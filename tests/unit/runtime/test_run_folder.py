@@ -1,4 +1,4 @@
-"""RunFolder: nothing is written over, and checkpoints are found."""
+"""RunFolder: nothing is overwritten, and checkpoints are found."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_an_absent_or_empty_folder_is_free(tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_free(tmp_path: Path) -> None:
     RunFolder(tmp_path / "absent").check_free(resume=False, force=False)
     RunFolder(tmp_path).check_free(resume=False, force=False)
 
 
 @pytest.mark.parametrize("left", ["recipe.toml", "metrics.jsonl"])
-def test_a_run_is_not_written_over_unless_forced(tmp_path: Path, left: str) -> None:
+def test_a_run_is_overwritten_only_with_force(tmp_path: Path, left: str) -> None:
     (tmp_path / left).touch()
     with pytest.raises(RunFolderError, match=r"already holds a run.*--resume.*--force"):
         RunFolder(tmp_path).check_free(resume=False, force=False)
@@ -43,13 +43,13 @@ def test_other_files_are_never_mixed_with_a_run(tmp_path: Path, force: bool) -> 
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_file_is_no_folder(tmp_path: Path, resume: bool) -> None:
+def test_a_file_is_not_accepted_as_a_folder(tmp_path: Path, resume: bool) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(RunFolderError, match="expected a folder, found a file"):
         RunFolder(tmp_path / "run").check_free(resume=resume, force=True)
 
 
-def test_where_no_run_was_begun_there_is_nothing_to_resume(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nothing to resume"):
         RunFolder(tmp_path).check_free(resume=True, force=False)
 
@@ -60,7 +60,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_can_be_resumed(tmp_p
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
-def test_two_do_not_work_in_one_folder_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_is_locked_against_a_second_process(tmp_path: Path) -> None:
     with (
         RunFolder(tmp_path / "run").locked(),
         pytest.raises(RunFolderError, match="another process is training here"),
@@ -87,12 +87,12 @@ def test_clearing_removes_a_run_and_nothing_else(run: RunFolder) -> None:
     assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
 
 
-def test_clearing_makes_the_folder(tmp_path: Path) -> None:
+def test_clearing_creates_a_missing_folder(tmp_path: Path) -> None:
     RunFolder(tmp_path / "a" / "b").clear()
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_clearing_where_a_file_stands_is_refused(tmp_path: Path) -> None:
+def test_clearing_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(RunFolderError, match="cannot be written"):
         RunFolder(tmp_path / "a" / "b").clear()
@@ -108,7 +108,7 @@ def test_before_the_first_evaluation_the_last_checkpoint_is_taken(run: RunFolder
     assert run.checkpoint() == run.checkpoints / "last"
 
 
-def test_a_checkpoint_may_be_given_itself(run: RunFolder) -> None:
+def test_a_checkpoint_folder_may_be_given_directly(run: RunFolder) -> None:
     (run.checkpoints / "best" / "palbert.json").touch()
     assert RunFolder(run.checkpoints / "best").checkpoint() == run.checkpoints / "best"
 
@@ -126,13 +126,13 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "absent").checkpoint()
 
 
-def test_reports_of_other_splits_have_names_of_their_own(tmp_path: Path) -> None:
+def test_reports_of_other_splits_have_their_own_names(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert folder.report("json").name == "report.json"
     assert folder.report("html", split="test").name == "report-test.html"
 
 
-def test_a_new_start_removes_the_pretrained_encoder_unless_it_is_to_be_kept(run: RunFolder) -> None:
+def test_clearing_removes_the_pretrained_encoder_unless_it_is_kept(run: RunFolder) -> None:
     run.pretrained.mkdir()
     run.clear(keep_pretrained=True)
     assert run.pretrained.is_dir() and not run.checkpoints.exists()

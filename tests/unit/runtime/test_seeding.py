@@ -1,4 +1,4 @@
-"""Seeds: what is drawn after a state is put back is what was drawn before."""
+"""Seeds: a restored state gives the same draws again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_same_seed_draws_the_same() -> None:
         assert not torch.equal(torch.rand(5), first)
 
 
-def test_a_restored_generator_goes_on_where_it_was() -> None:
+def test_a_restored_generator_continues_where_it_was() -> None:
     with torch.random.fork_rng():
         seed_everything(3)
         torch.rand(7)

@@ -31,7 +31,7 @@ def test_the_divergence_equals_scipys_symmetric_kl() -> None:
     assert float(TARGET.divergence(outputs(), outputs(1))) == pytest.approx(expected)
 
 
-def test_certain_teachers_are_labels() -> None:
+def test_certain_teachers_equal_labels() -> None:
     labels = torch.arange(20) % 4
     certain = 1e4 * F.one_hot(labels, 4)[:, None].double()
     assert torch.allclose(TARGET.soft_loss(outputs(), certain, temperature=1.0), F.cross_entropy(outputs(), labels))
@@ -53,7 +53,7 @@ def test_the_baseline_is_the_most_frequent_class() -> None:
     assert TARGET.spread(labels) == "20% / 20% / 0% / 60%"
 
 
-def test_too_few_classes_and_one_named_twice_are_problems() -> None:
+def test_too_few_or_repeated_classes_are_refused() -> None:
     assert "two or more names" in Classes(classes=("a",)).problems()[0]
     assert Classes(classes=("a", "a")).problems() == ["a class is named twice"]
 
@@ -69,7 +69,7 @@ def test_too_few_classes_and_one_named_twice_are_problems() -> None:
         ("dev", "prior takes numbers.*found 'dev'"),
     ],
 )
-def test_shares_that_are_no_prior_are_refused(prior: object, message: str) -> None:
+def test_shares_that_are_not_a_prior_are_refused(prior: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TARGET.read_prior(prior)
 

@@ -61,7 +61,7 @@ def test_a_number_without_a_range_may_be_any_finite_one() -> None:
     ("raw", "label"),
     [("entailment", 1), ("contradiction", 0), ("neutral", None), ("2", 0), ("2.0", 0), (" neutral ", None)],
 )
-def test_a_mapping_says_the_label_or_drops_the_row(raw: str, label: int | None) -> None:
+def test_a_mapping_gives_the_label_or_drops_the_row(raw: str, label: int | None) -> None:
     labels: dict[str, int | str] = {"entailment": 1, "contradiction": "no", "neutral": "drop", "2": 0}
     assert LabelReader(Binary(classes=("no", "yes")), labels=labels)(raw) == label
 
@@ -71,7 +71,7 @@ def test_a_mapping_holds_all_labels() -> None:
         LabelReader(Binary(classes=("no", "yes")), labels={"a": 1, "b": 0})("1")
 
 
-def test_a_mapping_tells_large_numbers_apart() -> None:
+def test_a_mapping_distinguishes_large_numbers() -> None:
     reader = LabelReader(Binary(classes=("no", "yes")), labels={"12345678": 1, "12345679": 0})
     assert [reader("12345678"), reader("12345679")] == [1, 0]
 
@@ -90,7 +90,7 @@ def test_a_factor_multiplies_the_raw_number(factor: str, raw: str, label: int) -
     assert LabelReader(Classes(classes=("a", "b", "c", "d", "e")), labels=factor)(raw) == label
 
 
-def test_a_product_that_is_no_class_is_refused() -> None:
+def test_a_product_that_is_not_a_class_is_refused() -> None:
     with pytest.raises(ValueError, match="from 0 to 4"):
         LabelReader(Classes(classes=("a", "b", "c", "d", "e")), labels="x4")("2")
 

@@ -39,7 +39,7 @@ def test_a_label_is_a_one_for_each_class_of_a_row(raw: Any, label: list[int]) ->
 
 
 @pytest.mark.parametrize("raw", ["joy|rage", ["rage"], "3", "joy,anger"])
-def test_what_is_not_a_class_is_refused_with_those_there_are(raw: Any) -> None:
+def test_an_unknown_class_is_refused_with_the_known_ones(raw: Any) -> None:
     with pytest.raises(ValueError, match="one of joy, anger, fear"):
         LabelReader(TARGET)(raw)
 
@@ -88,12 +88,12 @@ def test_a_class_is_predicted_above_its_threshold() -> None:
         ({"separator": 1}, "separator: expected a text"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(PalbertError, match=message):
         Multilabel(classes=TARGET.classes, **options)
 
 
-def test_every_class_is_a_binary_target_of_its_own() -> None:
+def test_every_class_is_a_separate_binary_target() -> None:
     first, second, taught = outputs(), outputs(seed=1), outputs(9, 2, seed=2)
     columns = range(3)
     apart = [BINARY.divergence(first[:, [c]], second[:, [c]]) for c in columns]
@@ -122,7 +122,7 @@ def test_the_baseline_has_the_classes_that_most_rows_have() -> None:
     assert TARGET.spread(labels) == "75% / 50% / 25%, 1.50 per row"
 
 
-def test_no_class_is_an_answer_too() -> None:
+def test_an_answer_may_have_no_classes() -> None:
     assert TARGET.answer(np.zeros(3)) == [] and TARGET.show([]) == "" and TARGET.parse("").tolist() == [0, 0, 0]
     assert TARGET.line([], {"joy": 0.1}) == "none  (joy 0.100)"
     assert TARGET.line(["joy", "fear"], None) == "joy, fear"

@@ -35,4 +35,4 @@ def test_the_baseline_is_the_mean() -> None:
 def test_a_number_is_written_with_six_digits_in_files_and_two_in_a_terminal() -> None:
     number = Number(range=(0.0, 5.0))
     assert number.show(4.123456789) == "4.12346" and number.line(4.123456789, None) == "4.12"
-    assert number.parse("5.0000001") == 5.0000001  # what was rounded when it was written is no error
+    assert number.parse("5.0000001") == 5.0000001  # rounding in the file is not an error

@@ -99,7 +99,7 @@ def test_half_precision_is_decoded_in_double(target: Target) -> None:
     assert np.array_equal(target.decode(half).predicted, target.decode(half.double()).predicted)
 
 
-def test_one_row_stays_one_row(target: Target) -> None:
+def test_one_row_gives_one_prediction(target: Target) -> None:
     assert len(target.decode(outputs(target, 1)).predicted) == 1
 
 
@@ -117,7 +117,7 @@ def test_the_divergence_is_a_mean_over_rows(target: Target) -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_the_soft_loss_is_least_at_the_teachers_own_answer(target: Target, temperature: float) -> None:
+def test_the_soft_loss_is_lowest_at_the_answer_of_the_teacher(target: Target, temperature: float) -> None:
     at = outputs(target).requires_grad_()
     target.soft_loss(at, at.detach()[:, None].expand(-1, 3, -1), temperature=temperature).backward()
     assert at.grad is not None and at.grad.abs().max() < 1e-6
@@ -140,7 +140,7 @@ def test_labels_are_described_in_one_line(target: Target) -> None:
     assert line and "\n" not in line
 
 
-def test_a_shift_by_the_priors_own_shares_is_none(target: Target) -> None:
+def test_the_shift_is_0_if_the_shares_equal_the_prior(target: Target) -> None:
     array = target.array(list(labels(target)))
     counts = target.class_counts(array)
     assert len(counts) == len(target.classes)

@@ -43,6 +43,6 @@ def test_all_tables_know_the_same_tasks() -> None:
         ("snli", "pair", "binary", 1),
     ],
 )
-def test_the_tasks_of_the_reports_are_what_the_reports_say(name: str, kind: str, target: str, width: int) -> None:
+def test_the_tasks_match_the_reports(name: str, kind: str, target: str, width: int) -> None:
     task = Task.model_validate({"name": name, **CATALOG[name]})
     assert (task.kind, task.target.name, task.outputs) == (kind, target, width)

@@ -1,4 +1,4 @@
-"""SetSpec and DataFiles: what a training set takes from its task, what it has of its own, and how it is read."""
+"""SetSpec and DataFiles: what a training set inherits from its task, what it sets itself, and how it is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def make(name: str = "quora", **settings: Any) -> Task:
 
 
 def extra(**settings: Any) -> SetSpec:
-    """Return the extra set of a task with settings unlike the usual ones."""
+    """Return the extra set of a task with unusual settings."""
     own: dict[str, Any] = {"max_length": 40, "batch_size": 7, "bad_rows": "drop", "quoting": "on", "id": "key"}
     return sets_of(make(**own, extra={"more": {"train": "more.tsv", **settings}}))["quora+more"]
 
@@ -31,7 +31,7 @@ def test_a_task_has_its_own_set_first_and_then_the_extra_ones_in_order() -> None
     assert [spec.triplets for spec in sets.values()] == [False, False, True]
 
 
-def test_an_extra_set_is_read_as_its_task_is_where_it_says_nothing() -> None:
+def test_an_extra_set_inherits_how_its_task_is_read() -> None:
     spec = extra()
     own = sets_of(spec.task)["quora"]
     for field in ("text", "label", "labels", "id", "quoting", "bad_rows", "target", "labelled"):
@@ -50,7 +50,7 @@ def test_an_extra_set_is_read_as_its_task_is_where_it_says_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["rows", "triplets"])
-def test_what_an_extra_set_says_is_its_own(field: str, value: Any, form: str) -> None:
+def test_the_settings_of_an_extra_set_override_those_of_its_task(field: str, value: Any, form: str) -> None:
     assert getattr(extra(form=form, **{field: value}).files, field) == value
 
 
@@ -60,7 +60,7 @@ def test_an_extra_set_has_its_own_length_batch_size_and_factor() -> None:
 
 
 @pytest.mark.parametrize("pair_input", ["joint", "siamese"])
-def test_triplets_are_read_alike_whatever_their_task_is(pair_input: str) -> None:
+def test_triplets_are_read_in_the_same_way_for_every_task(pair_input: str) -> None:
     own = {"pair_input": pair_input, "head": "cosine" if pair_input == "siamese" else "linear"}
     extra = {"nli": {"train": "nli.tsv", "form": "triplets"}}
     task = Task.model_validate({"name": "sts", **CATALOG["sts"], **own, "extra": extra})

@@ -52,7 +52,7 @@ def test_a_wrong_setting_of_a_set_is_refused(values: dict[str, Any]) -> None:
         ExtraSet.model_validate(values)
 
 
-def test_values_that_are_no_table_are_left_to_validation() -> None:
+def test_values_that_are_not_tables_are_left_to_validation() -> None:
     assert with_lists(3, "train") == 3
     given = {"train": "a.csv", "dev": ["b.csv"]}
     assert with_lists(given, "train", "dev") == {"train": ["a.csv"], "dev": ["b.csv"]}

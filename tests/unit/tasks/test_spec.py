@@ -55,7 +55,7 @@ def test_a_contradiction_is_refused_with_its_reason(values: dict[str, Any], reas
     assert reason in reasons(**values)
 
 
-def test_all_contradictions_of_a_task_are_told_at_once() -> None:
+def test_all_contradictions_of_a_task_are_reported_together() -> None:
     told = reasons(**{**PAIR, "text": "a", "head": "concat", "loss": "cross-entropy", "range": [1, 0]})
     for reason in ("2 text columns", "does not fit target", "from low to high"):
         assert reason in told
@@ -122,17 +122,17 @@ def test_a_single_task_is_never_siamese() -> None:
     assert not Task.model_validate({**SINGLE, "pair_input": "siamese"}).siamese
 
 
-def test_one_file_stands_for_a_list_of_one() -> None:
+def test_one_file_is_read_as_a_list_of_one() -> None:
     written_out = Task.model_validate({**SINGLE, "train": [{"path": "a.csv"}], "dev": [{"path": "b.csv"}]})
     assert Task.model_validate({**SINGLE, "train": "a.csv", "dev": {"path": "b.csv"}}) == written_out
     assert written_out.train == (Source(path="a.csv"),)
 
 
-def test_an_own_class_may_stand_for_loss_pooling_and_head() -> None:
+def test_loss_pooling_and_head_may_be_user_classes() -> None:
     task = Task.model_validate({**SINGLE, "loss": "my.losses:Huber", "pooling": "m:Max", "head": "my_heads:Deep"})
     assert (task.loss.name, task.pooling.name, task.head.name) == ("my.losses:Huber", "m:Max", "my_heads:Deep")
 
 
-def test_a_task_cannot_be_changed() -> None:
+def test_a_task_is_immutable() -> None:
     with pytest.raises(ValidationError):
         Task.model_validate(SINGLE).weight = 2.0  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What the tests of panels share: results of a few rows."""
+"""Fixtures of the tests of panels: results of a few rows."""
 
 from __future__ import annotations
 

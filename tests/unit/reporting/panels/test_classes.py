@@ -16,7 +16,7 @@ BINARY = BinaryPanels(Binary(classes=("no", "yes")))
 MakeResult = Callable[..., TaskResult]
 
 
-def test_the_surest_mistake_comes_first(make_result: MakeResult) -> None:
+def test_the_most_confident_mistake_comes_first(make_result: MakeResult) -> None:
     shares = [[0.6, 0.4, 0.0], [0.0, 0.9, 0.1], [0.3, 0.7, 0.0]]
     result = make_result(TARGET, gold=[0, 0, 2], predicted=[0, 1, 1], probabilities=shares)
     errors = PANELS.errors(result)
@@ -34,7 +34,7 @@ def test_the_most_common_mistake_is_named(make_result: MakeResult) -> None:
     assert "no mistake" in PANELS.detail(make_result(TARGET, gold=[0, 1], predicted=[0, 1]))
 
 
-def test_the_opening_counts_rows_that_are_right(make_result: MakeResult) -> None:
+def test_the_opening_counts_correct_rows(make_result: MakeResult) -> None:
     result = make_result(TARGET, gold=[0, 1, 2, 2], predicted=[0, 1, 2, 0])
     assert PANELS.opening(result, Score("accuracy", 0.75, 0.5, 1.0)).startswith("3 of 4 rows right (75.0")
     assert PANELS.opening(result, Score("macro_f1", 0.7)).endswith("; macro_f1 0.700.")

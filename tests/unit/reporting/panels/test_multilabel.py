@@ -25,7 +25,7 @@ def result(make_result: MakeResult) -> TaskResult:
     return make_result(TARGET, gold=GOLD, predicted=PREDICTED, probabilities=SHARES)
 
 
-def test_a_row_is_right_if_all_of_its_classes_are(result: TaskResult) -> None:
+def test_a_row_is_correct_if_all_of_its_classes_are(result: TaskResult) -> None:
     assert result.wrong.tolist() == [False, True, True, True]
     assert PANELS.opening(result, Score("micro_f1", 0.5)).startswith("1 of 4 rows with exactly the right classes (25.0")
 

@@ -16,7 +16,7 @@ PANELS = NumberPanels(Number())
 MakeResult = Callable[..., TaskResult]
 
 
-def test_numbers_are_counted_on_a_grid_and_hardly_moved() -> None:
+def test_numbers_are_counted_on_a_fine_grid() -> None:
     generator = np.random.default_rng(0)
     gold, predicted = generator.uniform(0, 5, 300), generator.uniform(-1, 6, 300)
     cells = PANELS.condense(gold, predicted)
@@ -45,7 +45,7 @@ def test_the_largest_error_is_the_worst_with_its_sign(make_result: MakeResult) -
 @pytest.mark.parametrize(
     ("shift", "words"), [(0.0, "neither too high nor too low"), (0.5, "0.50 too high"), (-0.5, "0.50 too low")]
 )
-def test_a_lean_is_reported(shift: float, words: str, make_result: MakeResult) -> None:
+def test_a_systematic_error_is_reported(shift: float, words: str, make_result: MakeResult) -> None:
     gold = np.linspace(0, 5, 20)
     opening = PANELS.opening(make_result(Number(), gold=gold, predicted=gold + shift), Score("pearson", 0.95))
     assert opening.startswith("Predictions follow the gold numbers very closely (pearson 0.950)") and words in opening

@@ -17,7 +17,7 @@ MakeResult = Callable[..., TaskResult]
 
 
 class Odd(Classes):
-    """A target whose panels are no panels."""
+    """A target whose panels are of a wrong class."""
 
     panels = "palbert.metrics:accuracy"
 
