@@ -1,4 +1,4 @@
-"""What tests share: a tiny random encoder, small recipes, and a cache of their own."""
+"""Fixtures of all tests: a tiny random encoder, small recipes, and a separate cache."""
 
 from __future__ import annotations
 

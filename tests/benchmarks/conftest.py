@@ -1,4 +1,4 @@
-"""What tests of benchmarks share: the scripts as modules."""
+"""Fixtures of the tests of benchmarks: the scripts as modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The performance page: what the results say, no more, and never a page that the results no longer say."""
+"""The performance page: it matches the current results and claims nothing else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def verdicts(goals: Any, *results: dict[str, Any]) -> dict[str, tuple[str, str]]
     return {each.what: (each.measured, each.verdict) for each in goals.judge(results)}
 
 
-def test_the_page_is_what_the_results_say(script: Script) -> None:
+def test_the_page_matches_the_results(script: Script) -> None:
     report = script("report")
     page = (ROOT / "docs" / "performance.md").read_text("utf-8")
     assert page == report.render(report.read_results(ROOT / "benchmarks" / "results")), "run benchmarks/report.py"
@@ -65,7 +65,7 @@ def test_the_page_is_what_the_results_say(script: Script) -> None:
         assert (ROOT / "docs" / image).is_file()
 
 
-def test_goals_are_met_or_missed_by_what_was_measured(script: Script) -> None:
+def test_measurements_decide_whether_goals_are_met(script: Script) -> None:
     found = verdicts(script("goals"), step_result(), methods_result())
     step = "training step, 16 rows, BERT-base shape"
     assert found[f"{step}, against transformers bf16 eager"] == ("12.0×", "met")
@@ -78,7 +78,7 @@ def test_goals_are_met_or_missed_by_what_was_measured(script: Script) -> None:
     assert found[fits] == ("9.5 GB", "met")
 
 
-def test_what_failed_or_was_taken_elsewhere_does_not_count_as_measured(script: Script) -> None:
+def test_failures_and_results_of_other_machines_do_not_count_as_measured(script: Script) -> None:
     goals = script("goals")
     found = verdicts(goals, step_result())
     compiled = "training throughput, 256 rows, BERT-base shape, against transformers bf16 with torch.compile"

@@ -1,4 +1,4 @@
-"""The benchmarks run at a tiny size and leave the JSON line that the performance page is made from."""
+"""The benchmarks run at a tiny size and write the JSON line that the performance page is made from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(path: Path) -> dict[str, Any]:
     return dict(json.loads(lines[0]))
 
 
-def test_train_step_measures_palbert_and_transformers_and_notes_who_fails(script: Script, tmp_path: Path) -> None:
+def test_train_step_measures_palbert_and_transformers_and_records_failures(script: Script, tmp_path: Path) -> None:
     rivals = ["transformers fp32", "transformers bf16"]
     out = tmp_path / "new" / "train_step.json"
     options = ["--shape", "tiny", "--sizes", "2", "3", "--batches", "2", "--rounds", "1", "--out", str(out)]
@@ -50,7 +50,7 @@ def test_rivals_get_the_batches_that_the_feed_makes(script: Script) -> None:
         assert torch.equal(part.labels, labels)
 
 
-def test_what_fills_a_batch_up_does_not_count_as_tokens(script: Script) -> None:
+def test_filling_does_not_count_as_tokens(script: Script) -> None:
     synthetic = script("synthetic")
     trainer = synthetic.make_trainer(
         synthetic.plain_recipe(device="cpu", batch_size=4), shape=synthetic.SHAPES["tiny"], batches=3
@@ -62,7 +62,7 @@ def test_what_fills_a_batch_up_does_not_count_as_tokens(script: Script) -> None:
     assert sum(batch.tokens for [batch] in filled.batches) > 3 * filled.tokens()
 
 
-def test_the_operations_of_a_step_are_those_that_torch_counts(script: Script) -> None:
+def test_the_operations_of_a_step_match_the_count_of_torch(script: Script) -> None:
     synthetic = script("synthetic")
     shape = synthetic.Shape(layers=3, hidden=256, heads=4)
     values = synthetic.plain_recipe(device="cpu", batch_size=2)
@@ -73,7 +73,7 @@ def test_the_operations_of_a_step_are_those_that_torch_counts(script: Script) ->
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)  # pooler and head are left out, biases not
 
 
-def test_growth_goes_along_every_axis_and_past_a_point_that_fails(
+def test_growth_covers_every_axis_and_continues_after_a_failure(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growth = script("growth")

@@ -21,7 +21,7 @@ from palbert.terminal import how_to_continue, is_first_process
 
 @pytest.fixture
 def recipe(tiny_recipe: dict[str, Any], tmp_path: Path) -> Path:
-    """Write a recipe without dropout, in which rounding errors stay small."""
+    """Write a recipe without dropout, so that rounding errors stay small."""
     tiny_recipe["encoder"] |= {"dropout": 0.0, "attention_dropout": 0.0}
     tiny_recipe["tasks"] = {name: {"dropout": 0.0} for name in tiny_recipe["tasks"]}
     tiny_recipe["optimizer"] |= {"epsilon": 1e-3}
@@ -46,7 +46,7 @@ def test_torchrun_writes_the_run_that_one_process_writes(
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # nobody looks at this report
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # no test reads this report
     try:
         alone = palbert.train(recipe, out=tmp_path / "alone")
         out, err = process.communicate(timeout=120)
@@ -64,7 +64,7 @@ def test_torchrun_writes_the_run_that_one_process_writes(
     assert reports[1]["metrics"] == reports[0]["metrics"]
 
 
-def test_the_first_process_speaks_and_says_how_to_start_all_of_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_to_continue_starts_as_many_processes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     assert is_first_process()

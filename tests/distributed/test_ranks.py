@@ -1,4 +1,4 @@
-"""Several processes train what one would: the same losses, gradients and weights, up to rounding."""
+"""Several processes train like one: the same losses, gradients and weights, up to rounding."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def results(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train all cases with two processes and with one; the folder with what came of them."""
+    """Train all cases with two processes and with one; return the folder with the results."""
     folder = tmp_path_factory.mktemp("ranks")
     values = {
         "seed": 1,
@@ -119,7 +119,7 @@ def record(results: Path, case: str, who: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", ALIKE)
-def test_two_processes_end_with_the_weights_of_one(results: Path, case: str) -> None:
+def test_two_processes_train_the_same_weights_as_one(results: Path, case: str) -> None:
     alone = load_file(results / case / "0-of-1.safetensors")
     together = load_file(results / case / "0-of-2.safetensors")
     for name, weight in alone.items():
@@ -127,7 +127,7 @@ def test_two_processes_end_with_the_weights_of_one(results: Path, case: str) -> 
 
 
 @pytest.mark.parametrize("case", ALIKE)
-def test_two_processes_report_the_losses_and_cosines_of_one(results: Path, case: str) -> None:
+def test_two_processes_report_the_same_losses_and_cosines_as_one(results: Path, case: str) -> None:
     alone, *together = (record(results, case, who)["steps"] for who in ("0-of-1", "0-of-2", "1-of-2"))
     assert together[0] == together[1]
     assert len(alone) == 10
@@ -144,13 +144,13 @@ def test_all_processes_have_the_same_weights_to_the_last_bit(results: Path, case
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_each_process_draws_dropout_of_its_own(results: Path) -> None:
+def test_each_process_draws_its_own_dropout(results: Path) -> None:
     alone, first, second = (record(results, "dropout", who)["generator"] for who in ("0-of-1", "0-of-2", "1-of-2"))
     assert first == alone
     assert second != first
 
 
-def test_a_run_of_two_that_was_stopped_and_resumed_is_the_run_in_one_go(results: Path) -> None:
+def test_a_run_of_two_processes_stopped_and_resumed_equals_an_uninterrupted_one(results: Path) -> None:
     undisturbed, resumed = results / "undisturbed", results / "resumed"
     for name in ("model", "optimizer", "objective", "random"):
         files = [run / "checkpoints" / "last" / f"{name}.safetensors" for run in (undisturbed, resumed)]
@@ -178,7 +178,7 @@ def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> 
         restore_random_state({"cpu": torch.get_rng_state()}, torch.device("cpu"), Processes(1, 2))
 
 
-def test_the_calls_give_the_same_to_all(results: Path) -> None:
+def test_collective_calls_return_the_same_to_all_processes(results: Path) -> None:
     first, second = (json.loads((results / f"calls-{rank}.json").read_text()) for rank in (0, 1))
     assert first == second
     sums = [[5.0, 5.0], [[3.0, 3.0]] * 3, 3.0, None]
@@ -206,7 +206,7 @@ def test_a_process_finds_itself_in_the_environment_of_torchrun(monkeypatch: pyte
     assert find_ranks() == Processes(5, 8, local_rank=1, local_size=4)
 
 
-def test_each_process_wants_a_cuda_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_needs_its_own_cuda_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     chosen: list[int] = []
     monkeypatch.setattr("torch.cuda.set_device", chosen.append)
@@ -230,7 +230,7 @@ class Ownmade(GradientMethod):
         """Do nothing."""
 
 
-def test_a_gradient_method_that_cannot_add_up_over_processes_is_refused(
+def test_a_gradient_method_without_support_for_several_processes_is_refused(
     tiny_recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "own", SimpleNamespace(made=Ownmade))

@@ -1,4 +1,4 @@
-"""One process of several, or the only one: trains the cases in a folder and leaves there what came of them."""
+"""One process of several, or the only one: trains the cases in a folder and writes the results there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def prepared(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool
 
 
 def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
-    """Do all steps of a recipe, without evaluation and files."""
+    """Take all steps of a recipe, without evaluation and files."""
     run = prepared(values, folder / "run", ranks)
     record = Record()
     run.trainer.hooks, run.trainer.evaluate = [record], unscored
@@ -66,7 +66,7 @@ def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
 
 
 def resume_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
-    """Train in one go, and again with a stop that the last process alone is asked for."""
+    """Train without interruption, and again with a stop that only the last process is asked for."""
     prepared(values, folder / "undisturbed", ranks).fit()
     run = prepared(values, folder / "resumed", ranks)
     made = run.make_hooks
@@ -78,8 +78,8 @@ def resume_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:
     ranks.wait()
 
 
-def say_what_the_calls_give(folder: Path, ranks: Ranks) -> None:
-    """Call everything once with values that tell the processes apart."""
+def record_collective_calls(folder: Path, ranks: Ranks) -> None:
+    """Make every collective call once, with values that differ between processes."""
     mine = float(ranks.rank + 1)
     parameters = [torch.zeros(2), torch.zeros(3, 2), torch.zeros(()), torch.zeros(1)]
     only_first = torch.full((2,), 5.0) if ranks.is_first else None
@@ -114,7 +114,7 @@ def main(folder: Path) -> None:
             train_case(json.loads(case.read_text()), case.parent, ranks)
         if ranks.size > 1:
             resume_case(json.loads((folder / "resumable.json").read_text()), folder, ranks)
-            say_what_the_calls_give(folder, ranks)
+            record_collective_calls(folder, ranks)
 
 
 main(Path(sys.argv[1]))

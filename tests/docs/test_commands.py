@@ -39,7 +39,7 @@ def test_a_command_on_a_page_can_be_parsed(arguments: tuple[str, ...]) -> None:
     verb.make_context(verb.name, rest)  # raises UsageError for an option or a value that does not exist
 
 
-def test_the_quickstart_runs_as_it_is_written(
+def test_the_quickstart_runs_as_written(
     tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -65,7 +65,7 @@ def test_predict_many_tasks_trains_once_and_asks_every_task(run_example: Run, tm
     assert weights.stat().st_mtime_ns == written
 
 
-def test_own_head_is_what_the_run_is_trained_with(run_example: Run, tmp_path: Path, capsys: Captured) -> None:
+def test_own_head_trains_a_run_with_its_head(run_example: Run, tmp_path: Path, capsys: Captured) -> None:
     run_example("own_head.py", "--out", "own", "--steps", "2")
     printed = capsys.readouterr().out
     report = json.loads((tmp_path / "own" / "report.json").read_text("utf-8"))

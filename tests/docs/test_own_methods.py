@@ -1,4 +1,4 @@
-"""The guide to methods of one's own: all its examples train, and mistakes in others are reported."""
+"""The guide to user-defined methods: all its examples train, and mistakes are reported."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Put nested values over others."""
+    """Merge nested values into others."""
     both = {key: (values[key], changes[key]) for key in values.keys() & changes.keys()}
     return {**values, **changes} | {
         key: merged(mine, theirs) for key, (mine, theirs) in both.items() if isinstance(mine, dict)
@@ -74,7 +74,7 @@ def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def logged(run: Path) -> list[dict[str, Any]]:
-    """Return what was logged of the steps."""
+    """Return what was logged about the steps."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     return [line for line in lines if line["kind"] == "train"]
 
@@ -112,7 +112,7 @@ SHORT = {"epochs": 1, "steps_per_epoch": 4, "batch_size": 4, "log_every": 1, "sa
 
 @pytest.fixture
 def plain(tiny_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Return what is logged without a method of one's own."""
+    """Return what is logged without a user-defined method."""
     if not PLAIN:
         recipe = palbert.make_recipe({**tiny_recipe, "training": SHORT})
         PLAIN.extend(logged(palbert.train(recipe, out=tmp_path_factory.mktemp("plain") / "run")))
@@ -132,7 +132,7 @@ PLAIN: list[dict[str, Any]] = []
         ({"tasks": {"sts": {"loss": "all_wrong:rows"}}}, "The loss gives a tensor of shape"),
     ],
 )
-def test_what_is_wrong_with_a_method_is_said(
+def test_mistakes_in_a_method_are_reported(
     tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     values = {**tiny_recipe, "tasks": {"sts": {}}, **changes}

@@ -1,4 +1,4 @@
-"""A package of one's own: its parts are named in recipes by their entry points alone, and train."""
+"""A user's package: recipes name its parts by entry point, and they train."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def values_of(tiny_recipe: dict[str, Any], changes: dict[str, Any]) -> dict[str,
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_a_part_of_a_package_is_trained_under_its_name_and_loaded_again(
+def test_a_part_of_a_package_is_trained_and_loaded_by_its_name(
     tiny_recipe: dict[str, Any], tmp_path: Path, kind: str
 ) -> None:
     run = palbert.train(palbert.make_recipe(values_of(tiny_recipe, RECIPES[kind])), out=tmp_path / "run")
@@ -145,7 +145,7 @@ def test_the_table_of_what_to_touch_names_files_tables_and_base_classes_that_exi
     assert any(path.startswith(f"palbert.{folder}") for path in registry.paths.values()), what
 
 
-def test_the_table_of_what_to_touch_has_every_kind_of_part_with_a_folder_of_its_own() -> None:
+def test_the_table_of_what_to_touch_has_every_kind_of_part_with_its_own_folder() -> None:
     groups = {row[-1].rpartition("`palbert.")[2].strip("`") for row in ROWS}
     assert groups >= {
         "targets", "families", "heads", "poolings", "adapters", "samplers", "objectives", "gradients", "balances",

@@ -1,4 +1,4 @@
-"""The guide to targets of one's own: its code trains, predicts, compares and reports."""
+"""The guide to user-defined targets: its code trains, predicts, compares and reports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def values(tiny_recipe: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     return {key: value for key, value in tiny_recipe.items() if value is not None}
 
 
-def test_the_guides_target_goes_all_the_way(values: dict[str, Any], tmp_path: Path) -> None:
+def test_the_target_of_the_guide_trains_predicts_compares_and_reports(values: dict[str, Any], tmp_path: Path) -> None:
     recipe = palbert.make_recipe({**values, "objectives": ["smart", "rdrop"]})
     target = recipe.tasks["replies"].target
     assert (target.name, target.choice) == ("my_targets:Count", {"name": "my_targets:Count", "most": 500})
@@ -72,14 +72,14 @@ def test_the_guides_target_goes_all_the_way(values: dict[str, Any], tmp_path: Pa
     assert (same.metric, same.difference.difference) == ("spearman", 0.0)
 
 
-def test_the_guides_target_teaches_and_balances(values: dict[str, Any], tmp_path: Path) -> None:
+def test_the_target_of_the_guide_works_with_teachers_and_balances(values: dict[str, Any], tmp_path: Path) -> None:
     values["training"] |= {"epochs": 1, "steps_per_epoch": 2, "balance": "uncertainty"}
     first = palbert.train(palbert.make_recipe(values), out=tmp_path / "first")
     values["tasks"]["replies"]["teachers"] = str(first)
     assert palbert.train(palbert.make_recipe({**values, "objectives": ["distillation"]}), out=tmp_path / "second")
 
 
-def test_a_metric_of_ones_own_scores(values: dict[str, Any], tmp_path: Path) -> None:
+def test_a_user_metric_is_used_for_scores(values: dict[str, Any], tmp_path: Path) -> None:
     values["training"] |= {"epochs": 1, "steps_per_epoch": 2}
     values["tasks"]["replies"]["metrics"] = ["mae", "no_target:ratio"]
     run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
@@ -103,7 +103,7 @@ def test_a_label_that_the_target_refuses_is_reported_with_its_line(values: dict[
         ("cuont", r"unknown name 'cuont'\. Known: binary, classes, multilabel, number"),
     ],
 )
-def test_what_is_wrong_with_a_target_is_reported(values: dict[str, Any], target: Any, message: str) -> None:
+def test_mistakes_in_a_target_are_reported(values: dict[str, Any], target: Any, message: str) -> None:
     values["tasks"]["replies"]["target"] = target
     with pytest.raises(RecipeError, match=message):
         palbert.make_recipe(values)

@@ -153,7 +153,7 @@ def test_what_depends_on_the_target_is_listed_for_each() -> None:
     assert tuple(re.findall(r"`(\w+)`", classes)) == task.classes
 
 
-def test_what_is_taken_from_the_surroundings_is_the_recipes() -> None:
+def test_inherited_defaults_are_those_of_the_recipe() -> None:
     values = {"data": "samples", "tasks": ["sst", "sts"], "phases": [{}]}
     sections = {"training": {"batch_size": 7, "clip": 3.0}, "optimizer": {"weight_decay": 0.5}}
     recipe = make_recipe({**values, **sections})
@@ -184,7 +184,7 @@ def test_the_page_names_every_environment_variable() -> None:
 
 
 def _is_true(given: str, field: FieldInfo) -> bool:
-    """Whether the page's word on a default is true: a value in backquotes is TOML, words are for what is empty."""
+    """Return whether the page gives the right default: a value in backquotes is TOML, words describe empty ones."""
     if field.is_required() or given == "required":
         return field.is_required() and given == "required"
     default = field.get_default(call_default_factory=True)

@@ -24,11 +24,11 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_a_snippet_can_be_read(snippet: str) -> None:
+def test_a_toml_snippet_is_valid(snippet: str) -> None:
     assert tomllib.loads(snippet)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_to_files_lead_somewhere(page: Path) -> None:
+def test_links_to_files_lead_to_existing_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", page.read_text("utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []

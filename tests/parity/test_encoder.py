@@ -1,4 +1,4 @@
-"""The packed encoder against transformers: outputs and gradients of every family."""
+"""The packed encoder compared with transformers: outputs and gradients of every family."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def assert_same_gradients(encoder: Encoder, model: Any, batch: PackedBatch) -> N
         assert gradient is not None
         for part, found in zip(parts, gradient.chunk(len(parts)), strict=True):
             reference = references.pop(part)
-            # A key's bias shifts all scores alike: its gradient is 0 but for rounding, and has no scale of its own.
+            # A key's bias shifts all scores alike: its gradient is 0 except for rounding, and has no scale.
             scale = largest if part.endswith(KEY_BIASES) else reference.abs().max()
             assert (found - reference).abs().max() <= TOLERANCE * scale, part
     assert not references
@@ -217,7 +217,7 @@ def test_a_mixed_batch_equals_transformers_one_by_one(both: tuple[Encoder, Any])
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "mpnet"])
-def test_sharded_and_pickled_weights_load_as_the_single_file_does(tmp_path: Path, family: str) -> None:
+def test_sharded_and_pickled_weights_load_like_a_single_file(tmp_path: Path, family: str) -> None:
     single = load_encoder(save_random(tmp_path / "single", family))
     model = transformers.AutoModel.from_pretrained(tmp_path / "single")
     model.save_pretrained(tmp_path / "sharded", max_shard_size="20KB")
@@ -302,7 +302,7 @@ def test_a_gpu_comes_as_close_to_float32_as_transformers_does(both: tuple[Encode
     parts = {"hidden": ("hidden",), **checkpoint_names(encoder)}
     distances = []
     for name, found in ours.items():
-        if not name.endswith("query_key_value.bias"):  # a third of its gradient is 0 but for rounding
+        if not name.endswith("query_key_value.bias"):  # a third of its gradient is 0 except for rounding
             expected, other = (torch.cat([values[part] for part in parts[name]]) for values in (exact, theirs))
             distances.append([(each - expected).norm() / expected.norm() for each in (found, other)])
     # Over all tensors: where rounding turns a sign before ReLU, a single gradient may be far off on either side.

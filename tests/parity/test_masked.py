@@ -1,4 +1,4 @@
-"""The masked-word head against transformers: loss, gradients, and folders that go both ways, for every family."""
+"""The masked-word head compared with transformers: loss, gradients, and folders that both load, for every family."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_loss_and_its_gradients_equal_transformers(family: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_saved_is_what_transformers_loads(family: str, tmp_path: Path) -> None:
+def test_transformers_loads_the_saved_model(family: str, tmp_path: Path) -> None:
     source, target = save_random(tmp_path / "source", family, "ForMaskedLM"), tmp_path / "target"
     model = load_masked(source).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Metrics against scipy and scikit-learn."""
+"""Metrics compared with scipy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def multilabel_cases() -> Iterator[Case]:
     yield np.eye(3, dtype=np.int64), np.eye(3)
 
 
-@pytest.mark.filterwarnings("ignore:No positive class found")  # scikit-learn's word for a score of 0
+@pytest.mark.filterwarnings("ignore:No positive class found")  # scikit-learn's warning about a score of 0
 @pytest.mark.parametrize(("gold", "probabilities"), [*multilabel_cases()])
 def test_multilabel_metrics_equal_those_of_scikit_learn(gold: Values, probabilities: Values) -> None:
     predicted = (probabilities > 0.5).astype(np.int64)

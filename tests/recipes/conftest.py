@@ -1,4 +1,4 @@
-"""What the tests of recipes share: one trained run, which is the teacher of others."""
+"""Fixtures of the tests of recipes: one trained run, which is the teacher of others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMOKE = Path(__file__).parents[2] / "recipes" / "smoke"
 def plain(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train the recipe that all others differ from, which is the teacher of some of them too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "matplotlib", None)  # a report that nobody looks at takes no time
+        patch.setitem(sys.modules, "matplotlib", None)  # reports without plots are quicker
         out = tmp_path_factory.mktemp("smoke") / "plain"
         return palbert.train(
             SMOKE / "plain.toml", out=out, overrides=[f"encoder.name={tiny_encoder}", "run.device=cpu"]

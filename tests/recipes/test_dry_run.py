@@ -21,7 +21,7 @@ def settings(recipe: Path, encoder: Path | str, teacher: Path, *more: str) -> li
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_the_prediction_is_what_is_measured(
+def test_the_prediction_matches_the_measurement(
     recipe: Path, plain: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -32,7 +32,7 @@ def test_the_prediction_is_what_is_measured(
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_the_prediction_holds_where_activations_are_most_of_it(name: str, plain: Path, tiny_encoder: Path) -> None:
+def test_the_prediction_holds_where_activations_dominate(name: str, plain: Path, tiny_encoder: Path) -> None:
     recipe = SMOKE / f"{name}.toml"
     sizes = ["training.batch_size=64"] + (["pretraining.batch_size=64"] if name == "pretraining" else [])
     for phase in palbert.dry_run(
@@ -46,7 +46,7 @@ def test_the_prediction_holds_where_activations_are_most_of_it(name: str, plain:
 @pytest.mark.parametrize("size", [4, 256])
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 @pytest.mark.parametrize("name", ["plain", "mixed", "smart", "pal-pcgrad", "pcgrad-recompute", "ema", "recompute"])
-def test_the_prediction_is_what_cuda_measures(name: str, precision: str, size: int, plain: Path) -> None:
+def test_the_prediction_matches_the_measurement_of_cuda(name: str, precision: str, size: int, plain: Path) -> None:
     more = ["run.device=cuda", f"run.precision={precision}", f"training.batch_size={size}"]
     recipe = SMOKE / f"{name}.toml"
     for phase in palbert.dry_run(recipe, overrides=settings(recipe, "minilm", plain, *more)).phases:

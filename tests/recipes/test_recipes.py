@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("_course_files")
 
 @pytest.fixture
 def _course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the sample rows as the course's files are: tabs, quotes, an index column without a name."""
+    """Write the sample rows in the format of the course: tabs, quotes, an index column without a name."""
     folder = tmp_path / "course"
     folder.mkdir()
     for task in ("sst", "quora", "sts"):
@@ -40,7 +40,7 @@ def _course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 writer = csv.writer(stream, delimiter="\t")
                 writer.writerow(["", *header])
                 writer.writerows([str(index), *row[:-1], f"{float(row[-1])}"] for index, row in enumerate(rows))
-    # What the best models have beside the course's files.
+    # What the best models use in addition to the course's files.
     phrases = (SAMPLES_FOLDER / "sst-train.tsv").read_text("utf-8").replace("sentence", "phrase", 1)
     (folder / "sst-phrases-train.tsv").write_text(phrases, "utf-8")
     (tmp_path / "quora").mkdir()
@@ -49,7 +49,7 @@ def _course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small(encoder: Path) -> list[str]:
-    """Return the settings that make any recipe a matter of a second."""
+    """Return the settings that let any recipe train in a second."""
     return [
         f"encoder.name={encoder}",
         "training.epochs=1",
@@ -86,7 +86,7 @@ def test_a_recipe_trains(recipe: Path, tiny_encoder: Path, tmp_path: Path, monke
     assert 0 < report["overall"] < 1
 
 
-def test_the_courses_files_hold_the_rows_they_were_made_from(tiny_encoder: Path) -> None:
+def test_the_course_files_hold_the_rows_they_were_made_from(tiny_encoder: Path) -> None:
     from palbert.build import load_training_sets
     from palbert.data.tokenizer import TextTokenizer
 
@@ -101,7 +101,7 @@ def test_the_courses_files_hold_the_rows_they_were_made_from(tiny_encoder: Path)
         assert found.labels.tolist() == expected.labels.tolist()
 
 
-def test_a_recipe_whose_data_folder_is_not_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_without_its_data_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PALBERT_DATA")
     with pytest.raises(RecipeError, match=r"'\$PALBERT_DATA': this environment variable is not set\. .*--set data=DIR"):
         palbert.load_recipe(ROOT / "recipes" / "course.toml")

@@ -33,7 +33,7 @@ METHODS = [path for path in sorted(SMOKE.glob("*.toml")) if path.stem != "plain"
 
 @pytest.fixture(autouse=True)
 def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behave as on a machine without matplotlib: reports that nobody looks at take no time."""
+    """Behave as on a machine without matplotlib, so that reports take no time."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 

@@ -22,7 +22,7 @@ TABLES = [
 @pytest.fixture(autouse=True)
 def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # reports that nobody looks at take no time
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # reports without plots are quicker
 
 
 def test_all_reports_have_their_tables() -> None:
@@ -42,7 +42,7 @@ WITH_OVERALL = [(table, name) for table in TABLES for name, row in table.spec.ro
 
 
 @pytest.mark.parametrize(("table", "row"), WITH_OVERALL, ids=lambda part: getattr(part, "name", part))
-def test_a_reported_overall_score_is_what_its_formula_gives(table: Table, row: str) -> None:
+def test_a_reported_overall_score_follows_its_formula(table: Table, row: str) -> None:
     metrics = {"sst": "accuracy", "quora": "accuracy", "sts": "pearson"}
     reported = table.spec.rows[row].reported
     scores = {task: (metric, reported[task]) for task, metric in metrics.items()}
@@ -72,7 +72,7 @@ def test_every_row_of_every_table_runs_in_smoke_mode(tiny_encoder: Path, tmp_pat
             assert set(row["reported"]) == set(row["difference"])
 
 
-def test_the_page_of_results_is_what_the_kept_results_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_results_page_matches_the_kept_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # with plots
     monkeypatch.chdir(ROOT)
     page = palbert.results([ROOT / "recipes" / "results"], out=tmp_path / "results.md").read_text("utf-8")
@@ -82,7 +82,7 @@ def test_the_page_of_results_is_what_the_kept_results_give(tmp_path: Path, monke
     assert drawn == kept
 
 
-def test_the_guides_own_table_can_be_read(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_the_table_of_the_guide_is_valid(tiny_encoder: Path, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "guides" / "reproduce.md").read_text("utf-8")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "pals.toml").write_text(text.split("```toml\n")[1].split("```")[0], "utf-8")

@@ -1,4 +1,4 @@
-"""What the tests of verbs and of the command line share: one trained run, and palbert's main() in this process."""
+"""Fixtures of the unit tests: one trained run, and palbert's main() in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 
 def trained_values(encoder: Path) -> dict[str, Any]:
-    """Return a recipe with a joint pair, a siamese pair and a single text that learns a little of each."""
+    """Return a recipe with a joint pair, a siamese pair and a single text, with enough steps to learn a little."""
     return {
         "seed": 1,
         "data": "samples",
@@ -42,7 +42,7 @@ def trained_values(encoder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def trained(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train once for all tests that only read; the folder of the run."""
+    """Train once for all tests that only read; return the folder of the run."""
     import palbert
 
     folder = tmp_path_factory.mktemp("trained")
@@ -52,7 +52,7 @@ def trained(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def on_cpu() -> Iterator[None]:
-    """Hide CUDA devices, so that what is loaded for prediction computes as the run was trained."""
+    """Hide CUDA devices, so that a loaded model computes on the device it was trained on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
         yield
@@ -88,7 +88,7 @@ def snapshot() -> Callable[[Path], Snapshot]:
 
 @pytest.fixture
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behave as on a machine without matplotlib: reports that nobody looks at take no time."""
+    """Behave as on a machine without matplotlib, so that reports take no time."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 

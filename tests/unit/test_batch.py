@@ -56,7 +56,7 @@ def check_part(found: PackedBatch, name: str, batch: PackedBatch, source: str) -
 
 
 @pytest.mark.parametrize("names", [["a"], ["a+b"], ["more"], ["a", "more"], ["a+b", "more"]])
-def test_a_batch_of_some_parts_holds_them_as_they_were(batch: PackedBatch, names: list[str]) -> None:
+def test_a_batch_of_some_parts_holds_them_unchanged(batch: PackedBatch, names: list[str]) -> None:
     found = batch.only([*names, "unknown"])
     assert list(found.parts) == names
     assert found.tokens == int(found.starts[-1]) == sum(p.tokens.stop - p.tokens.start for p in found.parts.values())
@@ -81,7 +81,7 @@ def test_losses_are_added_up_by_the_parts_tasks_and_not_by_their_names(batch: Pa
     assert batch.by_task({"more": losses["more"]}) == {"y": torch.tensor(4.0)}
 
 
-def test_batches_of_one_kind_take_each_others_values(batch: PackedBatch) -> None:
+def test_batches_of_one_kind_can_copy_values_from_each_other(batch: PackedBatch) -> None:
     other = collate([portion("a", "x", [1, 0])], TEMPLATE)
     mine = collate([portion("a", "x", [0, 1])], TEMPLATE)
     assert mine.kind == other.kind

@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_read_is_not_reported_as_a_bug(cli: Cli, monkeypat
     assert "Traceback" in cli("recipes", "--debug").err
 
 
-def test_a_recipe_names_classes_in_the_current_folder_and_their_bugs_are_theirs(tmp_path: Path) -> None:
+def test_bugs_of_user_classes_in_the_current_folder_are_not_reported_as_bugs_of_palbert(tmp_path: Path) -> None:
     (tmp_path / "failing_heads.py").write_text(
         "from palbert.extend import Head\n\n\nclass Failing(Head):\n"
         "    def __init__(self, hidden_size, *, outputs, dropout):\n        1 / 0\n\n"

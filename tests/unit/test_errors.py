@@ -58,6 +58,6 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     assert str(error) == "Plots need matplotlib. Install it with: pip install 'palbert[plots]'"
 
 
-def test_unknown_names_are_answered_with_all_known_ones_and_the_nearest() -> None:
+def test_unknown_names_are_refused_with_all_known_ones_and_the_nearest() -> None:
     assert did_you_mean("sst-2", ["sts", "sst"]) == "Known: sst, sts. Did you mean 'sst'?"
     assert did_you_mean("zzz", ["sts", "sst"]) == "Known: sst, sts."

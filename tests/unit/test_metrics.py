@@ -25,12 +25,12 @@ def test_a_correlation_with_a_constant_side_is_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman"])
-def test_a_correlation_ignores_scale_and_shift_and_turns_with_the_sign(name: str) -> None:
+def test_a_correlation_ignores_scale_and_shift_and_follows_the_sign(name: str) -> None:
     assert METRICS[name](NUMBERS, 100.0 * NUMBERS - 7.0) == pytest.approx(1.0)
     assert METRICS[name](NUMBERS, -NUMBERS) == pytest.approx(-1.0)
 
 
-def test_spearman_sees_only_the_order() -> None:
+def test_spearman_depends_only_on_the_order() -> None:
     assert metrics.spearman(NUMBERS, np.exp(NUMBERS)) == pytest.approx(1.0)
 
 
@@ -96,12 +96,12 @@ def test_a_metric_that_does_not_fit_the_target_is_refused() -> None:
         check_metric("accuracy", number)
 
 
-def test_a_function_of_ones_own_is_a_metric() -> None:
+def test_a_user_function_may_be_a_metric() -> None:
     metric = find_metric("numpy:dot")
     assert (metric.name, metric(np.array([1, 2]), np.array([3, 4]))) == ("numpy:dot", 11)
 
 
-def test_a_metric_of_probabilities_takes_them_and_refuses_to_do_without() -> None:
+def test_a_metric_of_probabilities_refuses_to_work_without_them() -> None:
     predicted, probabilities = np.array([1, 0]), np.array([[0.2, 0.8], [0.7, 0.3]])
     assert metrics.accuracy.compared(predicted, probabilities) is predicted
     ranking = replace(metrics.accuracy, of_probabilities=True)

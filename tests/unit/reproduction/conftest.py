@@ -1,4 +1,4 @@
-"""What the tests of reproduction share: tables of two rows in a folder of their own, and made-up results of rows."""
+"""Fixtures of the tests of reproduction: tables of two rows in their own folder, and made-up results of rows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def sample_rows() -> SampleRows:
 
 @pytest.fixture
 def course(tmp_path: Path, sample_rows: SampleRows) -> Path:
-    """Write test files as the course has them: an index without a name, tabs, quotes, no labels."""
+    """Write test files in the format of the course: an index without a name, tabs, quotes, no labels."""
     folder = tmp_path / "course"
     folder.mkdir()
     for task, names in TEXTS.items():

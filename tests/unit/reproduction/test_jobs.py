@@ -46,7 +46,7 @@ def test_a_finished_run_is_written_under_the_name_of_every_row_that_shares_it(
     assert two == {**one, **own}  # fmt: skip
 
 
-def test_rows_that_cannot_be_run_is_collecting(folder: Path) -> None:
+def test_rows_that_cannot_be_run_are_recorded_as_failures(folder: Path) -> None:
     failures: dict[str, str] = {}
     assert plan("mine/one", out=folder, seeds=2, failures=failures, data="nowhere") == []
     assert list(failures) == [f"mine/one:{row}, seed {seed}" for seed in (0, 1) for row in ("plain", "frozen")]

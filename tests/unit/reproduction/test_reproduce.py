@@ -118,14 +118,14 @@ def test_results_of_other_settings_are_not_mixed_in(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_a_table_without_a_row_that_can_be_run_is_refused(folder: Path) -> None:
+def test_a_table_without_runnable_rows_is_refused(folder: Path) -> None:
     with pytest.raises(RecipeError, match="no such file"):
         palbert.reproduce(["mine/one"], data="nowhere", out="out")
     assert not (folder / "out").exists()
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_one_row_is_run_by_name_and_the_others_stay_as_they_are(folder: Path) -> None:
+def test_one_row_is_run_by_name_without_changing_the_others(folder: Path) -> None:
     palbert.reproduce(["mine/one:frozen"], out="out")
     assert [path.parent.name for path in (folder / "out").rglob("seed-0.json")] == ["frozen"]
     page = palbert.results(["out"], out="page.md").read_text("utf-8")
@@ -135,7 +135,7 @@ def test_one_row_is_run_by_name_and_the_others_stay_as_they_are(folder: Path) ->
 
 
 @pytest.mark.usefixtures("no_plots")
-def test_seeds_of_other_settings_are_refused_even_if_not_asked_for(folder: Path) -> None:
+def test_seeds_of_other_settings_are_refused_even_if_not_requested(folder: Path) -> None:
     palbert.reproduce(["mine/one:plain"], out="out", seeds=2)
     (folder / "out/mine/one/plain/seed-0.json").unlink()
     with pytest.raises(RunFolderError, match=r"seed-1\.json"):

@@ -11,11 +11,11 @@ from scipy import stats
 from palbert.reproduction.seeds import T_975, MeanDifference, mean_difference, spread
 
 
-def test_the_table_of_students_t_is_scipys() -> None:
+def test_the_table_of_students_t_equals_that_of_scipy() -> None:
     assert pytest.approx([stats.t.ppf(0.975, df) for df in range(1, 31)], abs=6e-4) == list(T_975)
 
 
-def test_an_interval_of_equal_sets_is_welchs() -> None:
+def test_an_interval_of_equal_sets_is_that_of_welch() -> None:
     # With equal sizes and equal variances Welch's degrees of freedom are whole: 2 (n − 1).
     first, second = np.array([0.1, 0.2, 0.4, 0.5]), np.array([0.3, 0.4, 0.6, 0.7])
     found = mean_difference(list(first), list(second))
@@ -24,7 +24,7 @@ def test_an_interval_of_equal_sets_is_welchs() -> None:
     assert found.high == pytest.approx(expected.high, abs=1e-4)
 
 
-def test_an_interval_is_never_narrower_than_welchs() -> None:
+def test_an_interval_is_never_narrower_than_that_of_welch() -> None:
     generator = np.random.default_rng(0)
     for _ in range(50):
         first, second = generator.normal(0, 1, 3), generator.normal(0.5, generator.uniform(0.1, 3), 5)

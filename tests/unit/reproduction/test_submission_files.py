@@ -1,4 +1,4 @@
-"""Submission files: the course's form to the letter, and plain CSV."""
+"""Submission files: the exact format of the course, and plain CSV."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answers(name: str, *values: str | float, split: str = "test") -> TaskAnswers
     ],
     ids=["sst", "quora", "sts", "cfimdb"],
 )  # fmt: skip
-def test_the_course_files_are_what_the_courses_code_writes(given: TaskAnswers, file: str, content: str) -> None:
+def test_the_course_files_equal_those_of_the_course_code(given: TaskAnswers, file: str, content: str) -> None:
     assert given.files()[file] == content
 
 

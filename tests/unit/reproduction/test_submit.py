@@ -81,7 +81,7 @@ def test_the_command_takes_a_folder_and_files_of_single_tasks(run_copy: Path, co
     assert "expected one folder, found 2" in cli("submit", run_copy, "--test", course, "--test", course.parent).err
 
 
-def test_dev_files_have_names_of_their_own(run_copy: Path) -> None:
+def test_dev_files_have_their_own_names(run_copy: Path) -> None:
     done = palbert.submit(run_copy, split="dev", tasks=["sts"])  # those of the run's own recipe
     assert [path.name for path in done.files["sts"]] == ["sts-dev.csv", "sts-dev-output.csv"]
     assert done.rows["sts"] == (SAMPLES_FOLDER / "sts-dev.tsv").read_text("utf-8").count("\n") - 1

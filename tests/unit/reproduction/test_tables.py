@@ -43,7 +43,7 @@ tasks = ["sst"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make two tables over one recipe, and go where they are known by name."""
+    """Make two tables over one recipe, and change to the folder where they are found by name."""
     folder = tmp_path / "recipes" / "mine"
     folder.mkdir(parents=True)
     for name, text in {"base": BASE, "first": FIRST, "second": SECOND}.items():
@@ -79,7 +79,7 @@ def test_tables_are_known_by_name_and_are_not_listed_as_recipes(folder: Path) ->
     assert [name for name, _ in list_recipes() if "mine" in name] == ["recipes/mine/base.toml"]
 
 
-def test_rows_of_one_table_are_one_table_in_any_order(folder: Path) -> None:
+def test_the_rows_of_a_table_may_be_given_in_any_order(folder: Path) -> None:
     rows = ["mine/first:both", "mine/second", "mine/first:plain", "mine/first:both"]
     assert [(table.name, table.chosen) for table in load_tables(rows)] == [
         ("mine/first", ("both", "plain")),

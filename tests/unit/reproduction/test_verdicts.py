@@ -39,7 +39,7 @@ def test_an_upper_bound_is_judged_like_a_lower_one() -> None:
     assert judge(low, high, least=-math.inf, most=0.0).outcome == "holds"
 
 
-def test_several_differences_have_to_hold_all() -> None:
+def test_a_claim_of_several_differences_needs_all_of_them() -> None:
     assert worst_outcome(["holds", "holds"]) == "holds"
     assert worst_outcome(["holds", "undecided"]) == "undecided"
     assert worst_outcome(["holds", "does not hold", "not run"]) == "does not hold"
