@@ -97,7 +97,7 @@ def whole_ticks(most: int) -> Locator:
     """Return a locator of at most `most` whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(nbins=most, integer=True)
+    return MaxNLocator(nbins=most, integer=True, min_n_ticks=1)
 
 
 def legend(figure: Figure, axes: Axes) -> None:

@@ -108,7 +108,8 @@ def _smoothed_line(
     smooth = moving_average(y, window=max(1, len(y) // 15))
     stride = len(x) // 800 + 1
     axes.plot(x[::stride], y[::stride], color=color, alpha=0.28, linewidth=0.9)
-    axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, label=shorten(name))
+    marker = "o" if len(x) == 1 else ""  # a line of one point cannot be seen
+    axes.plot(x[::stride], smooth[::stride], color=color, linestyle=dashes, marker=marker, label=shorten(name))
     return y, smooth
 
 
@@ -197,6 +198,7 @@ def task_counts(
             axes.plot(epochs, counts, color=color, linestyle=dashes, marker="o", markersize=3.5, label=shorten(task))
         axes.plot([], [], "o", markersize=8, fillstyle="none", color=MUTED, label="planned")
         axes.set_ylim(bottom=0.0)
+        axes.yaxis.set_major_locator(whole_ticks(6))
         axes.yaxis.set_major_formatter(count_tick)
         epoch_axis(axes, epochs)
         legend(picture.figure, axes)

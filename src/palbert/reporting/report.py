@@ -232,7 +232,7 @@ def _learning_summary(records: Sequence[Record]) -> str:
         parts.append(f"{plural(int(train[-1]['step']), 'step')}{speed}.")
     totals = [(record["overall"], record["epoch"]) for record in evaluations if record.get("overall") is not None]
     if totals:
-        best, epoch = max(totals)
+        best, epoch = max(totals, key=lambda each: each[0])  # of equal scores the first, as circled in the plot
         when = "before training" if epoch == 0 else f"after epoch {epoch:g}"
         parts.append(f"The best overall score, {number(best)}, came {when}.")
     return " ".join(parts)

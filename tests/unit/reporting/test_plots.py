@@ -142,6 +142,18 @@ def test_the_length_plot_says_how_much_is_truncated() -> None:
     assert "25.0\u202f% truncated" in plots.length_histogram(lengths, max_length=128)
 
 
+def test_a_count_has_whole_ticks_each_once() -> None:
+    for drawn in (plots.task_counts([1], {"a": [3]}, {"a": [3]}), plots.loss_curves({"a": ([3], [0.5])})):
+        ticks = re.findall(r">(\d+)</text>", drawn)
+        assert "3" in ticks and ticks.count("3") == 1
+
+
+def test_a_series_of_one_point_is_drawn_as_a_mark() -> None:
+    assert plots.loss_curves({"a": ([3], [0.5])}).count("<use") > plots.loss_curves({"a": ([3, 4], [0.5, 0.5])}).count(
+        "<use"
+    )
+
+
 def test_a_plot_without_matplotlib_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"Plots need matplotlib\. .*'palbert\[plots\]'"):

@@ -17,7 +17,7 @@ from palbert.inference.results import TaskResult
 from palbert.metrics import formula_text, overall
 from palbert.registry import METRICS, TARGETS
 from palbert.reporting.bootstrap import bounds
-from palbert.reporting.report import RunReport, render_report
+from palbert.reporting.report import RunReport, _learning_summary, render_report
 from palbert.reporting.report_task import resample_scores, task_summary
 from palbert.reporting.wording import Score, duration, number, percent, size
 
@@ -346,3 +346,8 @@ def test_numbers_are_formatted_for_readers() -> None:
     assert (duration(3.21), duration(3725)) == ("3.2\u202fs", "1\u202fh 02\u202fmin")
     assert (size(900), size(1500), size(22_713_216)) == ("900", "1.5\u202fk", "22.7\u202fM")
     assert (number(-0.25, 2), number(None)) == ("−0.25", "–")
+
+
+def test_of_equal_scores_the_first_is_the_best_as_in_the_plot() -> None:
+    records = [{"kind": "evaluation", "epoch": epoch, "overall": 0.5} for epoch in (0, 1, 2)]
+    assert _learning_summary(records) == "The best overall score, 0.500, came before training."
