@@ -18,5 +18,5 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
     """Return a function that imports a script, with its folder first on the path as python puts it."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     yield importlib.import_module
-    for path in BENCHMARKS.glob("*.py"):  # their names are no package's: other tests need not find them
+    for path in BENCHMARKS.glob("*.py"):  # other tests must not import these modules
         sys.modules.pop(path.stem, None)

@@ -17,7 +17,7 @@ def named(page: str) -> list[str]:
 
 
 def test_every_public_name_is_on_the_page() -> None:
-    errors = {name for name in palbert.__all__ if name.endswith("Error")}  # on a page of their own
+    errors = {name for name in palbert.__all__ if name.endswith("Error")}  # on their own page
     assert sorted(named("README.md")) == [f"palbert.{name}" for name in sorted(set(palbert.__all__) - errors)]
 
 

@@ -123,7 +123,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture(scope="session")
 def interpreter() -> Iterator[None]:
-    """Let interpreted loops have bounds: NumPy 2.4 refuses int() of an array of one, as Triton 3.6 still writes it."""
+    """Let interpreted loops have bounds: Triton 3.6 calls int() on an array of one, which NumPy 2.4 refuses."""
     module = pytest.importorskip("triton.runtime.interpreter", reason="needs Triton")
     original = module._patch_lang_tensor
 

@@ -69,7 +69,7 @@ def test_labels_of_another_shape_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS["number"].metrics)
-def test_diverged_predictions_are_an_error_that_says_so(name: str) -> None:
+def test_diverged_predictions_are_refused(name: str) -> None:
     with pytest.raises(DataError, match=r"in 1 of 4 rows.*lower learning rate"):
         METRICS[name](NUMBERS, np.array([0.0, np.nan, 1.0, 2.0]))
 
@@ -120,7 +120,7 @@ def test_scaled_mean_is_the_formula_of_the_reports() -> None:
     assert formula_text(NAMES, "scaled-mean") == text
 
 
-def test_mean_takes_the_scores_as_they_are() -> None:
+def test_mean_does_not_scale_the_scores() -> None:
     assert overall(SCORES, "mean") == pytest.approx((0.516 + 0.862 + 0.866) / 3)
     assert formula_text(NAMES, "mean") == "(sst.accuracy + quora.accuracy + sts.pearson) / 3"
 

@@ -14,7 +14,7 @@ from palbert.reporting.bootstrap import PairedDifference
 from palbert.verbs.compare import Comparison
 
 
-def test_a_table_shows_brackets_and_colons_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_brackets_and_colons_literally(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.print_table(["run", "what"], [["runs/[old]", "[red]sad :smile:"], ["b", "x" * 300]])
     header, first, second = capsys.readouterr().out.splitlines()
     assert header.split() == ["run", "what"]

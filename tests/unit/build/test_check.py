@@ -174,7 +174,7 @@ def test_a_wrong_option_of_a_part_is_refused_with_its_place(
     with pytest.raises(RecipeError) as caught:
         check_names(make_recipe(tiny_recipe))
     assert caught.value.message.startswith(f"{place}: ")
-    if place != "training.gradients":  # the solvers behind these have words of their own
+    if place != "training.gradients":  # their solvers have their own messages
         assert option in caught.value.message
 
 

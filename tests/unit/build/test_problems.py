@@ -26,7 +26,7 @@ def test_without_problems_nothing_is_raised() -> None:
     problems.report()
 
 
-def test_one_problem_is_raised_as_it_is() -> None:
+def test_a_single_problem_is_raised_unchanged() -> None:
     missing = MissingExtraError("Plots need", package="matplotlib", extra="plots")
     assert collected(missing) is missing
     found = collected(RecipeError("training.sampler: wrong.", hint="Take another."))

@@ -64,17 +64,17 @@ def test_paths_in_environment_variables_start_at_the_current_folder(
 def test_an_encoder_folder_is_looked_for_next_to_the_recipe_and_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, beside = tmp_path / "here", tmp_path / "beside"
-    for folder in (here / "one", here / "both", beside / "both", here / "minilm"):
+    here, next_to_it = tmp_path / "here", tmp_path / "next_to_it"
+    for folder in (here / "one", here / "both", next_to_it / "both", here / "minilm"):
         folder.mkdir(parents=True)
     monkeypatch.chdir(here)
     found = {
-        name: make_recipe({"data": "samples", "tasks": ["sst"], "encoder": name}, folder=beside).encoder.name
+        name: make_recipe({"data": "samples", "tasks": ["sst"], "encoder": name}, folder=next_to_it).encoder.name
         for name in ("one", "both", "minilm", "bert-base-uncased")
     }
     assert found == {
         "one": str(here / "one"),
-        "both": str(beside / "both"),
+        "both": str(next_to_it / "both"),
         **{n: n for n in ("minilm", "bert-base-uncased")},
     }
 

@@ -138,7 +138,7 @@ def test_a_part_inside_a_class_is_found_and_the_extras_of_its_package_are_ignore
     assert heads.find("inner") is nn.Identity and heads.describe("inner").name == "inner"
 
 
-def test_what_is_not_a_function_is_not_a_metric() -> None:
+def test_only_functions_are_accepted_as_metrics() -> None:
     with pytest.raises(RecipeError, match="'math:pi' is not a metric: it cannot be called"):
         METRICS.find("math:pi")
 

@@ -41,7 +41,7 @@ def test_there_is_no_note_if_plots_can_be_drawn() -> None:
 
 @pytest.fixture
 def template(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a template of one's own in place of the package's."""
+    """Replace the package's templates by one of the test."""
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "t.j2").write_text("{{ text }} {{ svg }} {{ 3 | plural('row') }} {{ 0.5 | percent }}")
     monkeypatch.setattr(page, "__file__", str(tmp_path / "page.py"))

@@ -41,7 +41,7 @@ def result(target: Target, *, pair: bool = False) -> TaskResult:
 
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("pair", [False, True])
-def test_what_is_written_is_read_back(name: str, pair: bool, tmp_path: Path) -> None:
+def test_written_predictions_read_back_unchanged(name: str, pair: bool, tmp_path: Path) -> None:
     target: Target = TARGETS[name](classes=() if name == "number" else CLASSES)
     written = result(target, pair=pair)
     path = write_predictions(tmp_path, written)

@@ -325,7 +325,7 @@ def test_an_overall_score_of_another_formula_is_shown_without_interval(three_tas
     assert re.search(r'class="name">overall</div>', text)
 
 
-def test_a_summary_admits_what_is_not_clearly_better() -> None:
+def test_a_summary_says_which_scores_are_not_clearly_better() -> None:
     one = result(right=0.6)
     main = Score("accuracy", 0.6, 0.5, 0.7)
     assert "not clearly better than answering the most frequent" in task_summary(one, main, {"majority / mean": 0.55})

@@ -19,7 +19,7 @@ ROWS = "sentence\tsentiment\nA fine film .\t3\nA dull film .\t1\n"
 
 @pytest.fixture
 def values(tiny_recipe: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    """Return a recipe with one task, whose files are in a folder of their own."""
+    """Return a recipe with one task, whose files are in their own folder."""
     folder = tmp_path / "here"
     folder.mkdir()
     for split in ("train", "dev", "test"):

@@ -1,4 +1,4 @@
-"""Plots of the results page: those whose rows were run, as files of their own."""
+"""Plots of the results page: those whose rows were run, as separate files."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def test_tasks_without_losses_scores_or_classes_are_not_drawn(make_result: MakeR
     assert list(score_plot([[plain], [alone]], ["sst"])) == ["scores"]
     assert score_plot([[plain], [alone]], ["sst", "sts"]) == {}
     assert list(label_plot(plain, "sst")) == ["labels-sst"] and label_plot(plain, "sts") == {}
-    assert label_plot(make_result(confusion={}), "sst") == {}  # a target of one's own, whose panels keep nothing
+    assert label_plot(make_result(confusion={}), "sst") == {}  # a user-defined target, whose panels keep nothing
     assert list(answer_plots(plain)) == ["confusion-sst", "labels-sst", "numbers-sts", "residuals-sts"]

@@ -1,4 +1,4 @@
-"""Bernoulli: the divergence against scipy's entropies, the soft loss against its definition."""
+"""Bernoulli: the divergence compared with scipy's entropies, the soft loss with its definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes: softmax and symmetric KL against scipy, soft losses against torch."""
+"""Classes: softmax and symmetric KL compared with scipy, soft losses with torch."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_a_class_is_given_by_name_or_index(raw: str, label: int) -> None:
 
 
 @pytest.mark.parametrize("raw", ["3", "-1", "1.5", "GOOD", "", "nan", "inf", "1e9"])
-def test_what_is_neither_name_nor_index_is_refused_with_both(raw: str) -> None:
+def test_a_label_that_is_neither_name_nor_index_is_refused_with_both(raw: str) -> None:
     with pytest.raises(ValueError, match="a label from 0 to 2 or one of bad, so so, good"):
         LabelReader(Classes(classes=CLASSES))(raw)
 

@@ -1,4 +1,4 @@
-"""Laws of every target, such as that it reads what it writes, and that equal outputs are no distance apart."""
+"""Laws of every target: it reads what it writes, and equal outputs have distance 0, among others."""
 
 from __future__ import annotations
 

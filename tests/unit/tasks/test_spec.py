@@ -56,9 +56,9 @@ def test_a_contradiction_is_refused_with_its_reason(values: dict[str, Any], reas
 
 
 def test_all_contradictions_of_a_task_are_reported_together() -> None:
-    told = reasons(**{**PAIR, "text": "a", "head": "concat", "loss": "cross-entropy", "range": [1, 0]})
+    reported = reasons(**{**PAIR, "text": "a", "head": "concat", "loss": "cross-entropy", "range": [1, 0]})
     for reason in ("2 text columns", "does not fit target", "from low to high"):
-        assert reason in told
+        assert reason in reported
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_the_lines_of_a_diverged_run_are_strict_json(start: Start) -> None:
         run.fit()
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     lines = run.folder.metrics.read_text().splitlines()
     records = [json.loads(line, parse_constant=refuse) for line in lines]

@@ -201,7 +201,7 @@ def test_a_method_that_a_phase_cannot_use_is_refused_before_data_is_read(
     assert not (tmp_path / "run").exists()
 
 
-def test_all_problems_of_phases_are_reported_on_lines_of_their_own(tiny_encoder: Path) -> None:
+def test_all_problems_of_phases_are_reported_on_separate_lines(tiny_encoder: Path) -> None:
     wrong = {"tasks": ["qst"], "training": {"trains": ["adapters"], "log_every": 7}}
     with pytest.raises(RecipeError) as refused:
         make_recipe(values(tiny_encoder, phases=[wrong]), name="mine.toml")

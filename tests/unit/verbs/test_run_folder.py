@@ -169,7 +169,7 @@ def test_report_counts_the_parameters_that_the_checkpoint_holds(trained: Path, r
 def test_sentiment_scores_equal_those_of_sklearn_on_the_prediction_file(trained: Path, report: dict[str, Any]) -> None:
     rows = predictions(trained, "sst")
     gold, predicted = column(rows, "gold"), column(rows, "prediction")
-    assert len(set(predicted)) > 1, "the shared run answers all the same; nothing could be told apart"
+    assert len(set(predicted)) > 1, "all answers of the shared run are equal: the comparison would prove nothing"
     scores = report["tasks"]["sst"]
     assert scores["accuracy"] == pytest.approx(metrics.accuracy_score(gold, predicted), abs=1e-12)
     assert scores["macro_f1"] == pytest.approx(metrics.f1_score(gold, predicted, average="macro"), abs=1e-12)
@@ -178,7 +178,7 @@ def test_sentiment_scores_equal_those_of_sklearn_on_the_prediction_file(trained:
 def test_paraphrase_scores_equal_those_of_sklearn_on_the_prediction_file(trained: Path, report: dict[str, Any]) -> None:
     rows = predictions(trained, "quora")
     gold, predicted = ([value == "duplicate" for value in column(rows, name)] for name in ("gold", "prediction"))
-    assert len(set(predicted)) > 1, "the shared run answers all the same; nothing could be told apart"
+    assert len(set(predicted)) > 1, "all answers of the shared run are equal: the comparison would prove nothing"
     scores = report["tasks"]["quora"]
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(gold, predicted, average="binary")
     assert scores["accuracy"] == pytest.approx(metrics.accuracy_score(gold, predicted), abs=1e-12)

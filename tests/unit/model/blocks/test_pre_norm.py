@@ -39,7 +39,7 @@ def test_each_half_reads_a_normed_input_and_adds_to_the_plain_one(layer: int) ->
     assert PreNormBlock.has_final_norm
 
 
-def test_dropout_changes_what_is_added_and_not_the_residual() -> None:
+def test_dropout_changes_the_added_value_but_not_the_residual() -> None:
     torch.manual_seed(1)
     block, hidden = PreNormBlock(replace(GATED, dropout=0.99999), 1), torch.randn(14, 24)
     torch.testing.assert_close(block(hidden, SEQUENCES), hidden)

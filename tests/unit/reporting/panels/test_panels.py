@@ -33,7 +33,7 @@ def test_sections_of_results_are_not_shared_by_different_panels() -> None:
     assert sorted(set(sections)) == ["confusion", "multilabel", "numbers"]
 
 
-def test_what_is_not_a_set_of_panels_is_refused() -> None:
+def test_panels_of_a_wrong_class_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"Odd\.panels: 'palbert\.metrics:accuracy' is not a set of panels"):
         panels_of(Odd(classes=("a", "b")))
 

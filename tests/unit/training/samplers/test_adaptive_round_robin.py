@@ -22,7 +22,7 @@ def test_adaptive_round_robin_starts_with_the_largest_set_alone(sampler: Make, r
 
 
 @pytest.mark.parametrize(("cycle", "later"), [(False, 3 * 378), (True, 3 * 17688)])
-def test_adaptive_round_robin_goes_through_the_whole_largest_set_first(sampler: Make, cycle: bool, later: int) -> None:
+def test_adaptive_round_robin_covers_the_whole_largest_set_first(sampler: Make, cycle: bool, later: int) -> None:
     chosen = sampler(AdaptiveRoundRobin, steps=None, rounds=2, epochs=3, cycle=cycle)
     assert [chosen.length(epoch) for epoch in (1, 2, 3)] == [17688, 17688, later]
     assert chosen.ends == (17688, 2 * 17688, 2 * 17688 + later)
