@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SINCE = "3ba173fed8e4ff1cb150bf1c479fb75721f22c0e"
+SINCE = "5fe737c942402a09d4a28c51a799c15cc09d1f05"
 """The last commit that is not checked: earlier ones break the rule, and published history is not rewritten."""
 LONGEST = 72
 GENERATED = ("Merge ", "Revert ", "fixup! ", "squash! ", "amend! ")
