@@ -47,7 +47,7 @@ def check_teachers(recipe: Recipe) -> None:
                 raise RecipeError(f"{place}: {run} has no task '{task.name}'.")
             for field in ("kind", "classes", "target"):
                 if getattr(own, field) != getattr(task, field):
-                    raise RecipeError(f"{place}: {run} has another {field} of '{task.name}' than the recipe.")
+                    raise RecipeError(f"{place}: expected {run} to have the recipe's {field} for '{task.name}'.")
 
 
 def teach(

@@ -82,7 +82,7 @@ def test_training_brings_a_student_closer_to_its_teacher(
     ("change", "said"),
     [
         ({"teachers": ["nowhere"]}, r"tasks\.sst\.teachers\.0: .*nowhere: no such folder"),
-        ({"classes": ["1", "2", "3", "4", "5"]}, "has another classes of 'sst'"),
+        ({"classes": ["1", "2", "3", "4", "5"]}, "to have the recipe's classes for 'sst'"),
     ],
 )
 def test_an_unusable_teacher_is_refused(
