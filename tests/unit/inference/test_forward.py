@@ -80,6 +80,9 @@ class Computing(Recorder):
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
+    def prepare(self) -> None:
+        pass
+
     def on_recording_stream(self, work: Callable[[], Any]) -> Any:
         return work()
 

@@ -254,6 +254,9 @@ class Immediate(Recorder):
         self.device = device
         self.recorded = 0
 
+    def prepare(self) -> None:
+        pass
+
     def on_recording_stream(self, work: Callable[[], Any]) -> Any:
         return work()
 
