@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from palbert.build.machine import Machine
 from palbert.build.model import build_model
 from palbert.data.tokenizer import TextTokenizer
@@ -15,6 +17,7 @@ from palbert.errors import CheckpointError
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
+from palbert.recipe.explain import explain
 from palbert.recipe.sections import AdapterSection, RelationSection
 from palbert.tasks.spec import Task
 from palbert.training.checkpoint import load_weights, read_description
@@ -46,6 +49,9 @@ def _damage_reported(folder: Path) -> Iterator[None]:
     """Raise CheckpointError if an entry of palbert.json is missing or malformed."""
     try:
         yield
+    except ValidationError as error:
+        problems = " ".join(explain(error.errors(), Task))
+        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {problems}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
 

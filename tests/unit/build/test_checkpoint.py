@@ -58,6 +58,14 @@ def test_a_damaged_description_is_reported_with_its_file(checkpoint: Path, value
         open_checkpoint(checkpoint, MACHINE)
 
 
+def test_a_checkpoint_that_names_foreign_code_is_refused_in_one_plain_line(checkpoint: Path) -> None:
+    change(checkpoint, tasks={"sst": {"name": "sst", "kind": "single", "target": "os:system", "text": ["sentence"]}})
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(checkpoint, MACHINE)
+    _, _, problem = str(caught.value).partition("damaged: ")
+    assert problem == "target: 'os:system' is not a target. Derive its class from palbert.extend.Target."
+
+
 def test_tasks_are_read_without_the_weights(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors").unlink()
     assert list(read_tasks(checkpoint)) == ["sst", "quora", "sts"]

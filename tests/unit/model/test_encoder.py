@@ -230,7 +230,9 @@ def test_a_pass_never_reads_a_number_from_the_device(changes: dict[str, Any], mo
     """On the meta device there are no numbers to read: any wait for the device fails."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # torch has none for that device
     encoder, batch = Encoder.without_weights(replace(CONFIG, **changes)), pack([5, 9]).to("meta")
-    encoder(batch).sum().backward()
+    output = encoder(batch)
+    output.sum().backward()
+    assert output.is_meta and output.shape == (14, CONFIG.hidden_size)
 
 
 @pytest.mark.parametrize("name", ["block", "feed_forward", "norm", "positions"])
