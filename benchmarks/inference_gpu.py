@@ -24,6 +24,7 @@ from torch.nn.utils.rnn import pad_sequence
 from palbert.build import Machine, build_inference, build_model
 from palbert.data.dataset import Dataset
 from palbert.inference.forward import Forward
+from palbert.inference.questions import OneTask
 from palbert.recipe.load import make_recipe
 
 BATCH = 256
@@ -52,7 +53,7 @@ class Bench:
         model = build_model(self.recipe.tasks, random_encoder(self.recipe, self.shape)).to(self.machine.device).eval()
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
         if not replays:
-            inference.forward = Forward(model, self.machine.device, self.machine.arithmetic)
+            inference.forward = Forward(OneTask(model), self.machine.device, self.machine.arithmetic)
         [column] = self.data.tokens
         return lambda rows: inference.outputs(self.task, (column.take(rows),))
 

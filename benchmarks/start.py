@@ -35,7 +35,7 @@ SENTENCES = (
 def trained(encoder: str, place: Path) -> Path:
     """Train one step, to have a run for predictions."""
     changes = [f"encoder={encoder}", "training.epochs=1", "training.steps_per_epoch=1", "run.tensorboard=false"]
-    return palbert.train("demo", out=place / "run", overrides=changes)
+    return palbert.train("demo", out=place / "run", overrides=changes).path
 
 
 def commands(run: Path, encoder: str) -> dict[str, list[str]]:

@@ -13,27 +13,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palbert.errors import PalbertError, StoppedError
     from palbert.recipe.load import load_recipe, make_recipe
+    from palbert.recipe.typed import Optimizer, Recipe, Task, Training
     from palbert.reproduction.reproduce import reproduce
     from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
     from palbert.verbs.compare import compare
+    from palbert.verbs.cross_validate import cross_validate
     from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
+    from palbert.verbs.export import Exported, export
     from palbert.verbs.parts import parts
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.run import Run
     from palbert.verbs.train import train
 
 __version__ = "0.1.0"
 __all__ = [
+    "Exported",
+    "Optimizer",
     "PalbertError",
     "Prediction",
     "Predictor",
+    "Recipe",
+    "Run",
     "StoppedError",
     "Submission",
+    "Task",
+    "Training",
     "compare",
+    "cross_validate",
     "dry_run",
     "evaluate",
+    "export",
     "load",
     "load_recipe",
     "make_recipe",
@@ -48,12 +60,20 @@ __all__ = [
 _HOMES = {
     "PalbertError": "errors",
     "StoppedError": "errors",
+    "Optimizer": "recipe.typed",
+    "Recipe": "recipe.typed",
+    "Task": "recipe.typed",
+    "Training": "recipe.typed",
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
+    "Run": "verbs.run",
     "Submission": "reproduction.submit",
     "compare": "verbs.compare",
+    "cross_validate": "verbs.cross_validate",
     "dry_run": "verbs.dry_run",
     "evaluate": "verbs.evaluate",
+    "Exported": "verbs.export",
+    "export": "verbs.export",
     "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",

@@ -27,6 +27,8 @@ class Part:
     """Sequences per example: 1, 2 for siamese pairs, 3 for triplets."""
     labels: Tensor | None = None
     """As the target keeps them, (examples,) or (examples, classes); None when predicting, and for triplets."""
+    weights: Tensor | None = None
+    """What the loss of each example is multiplied by, (examples,); None where all count alike."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
     teacher_outputs: Tensor | None = None
@@ -43,8 +45,8 @@ class Part:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Labels and teachers' outputs by field, as far as there are any."""
-        values = {"labels": self.labels, "teacher_outputs": self.teacher_outputs}
+        """Labels, weights and teachers' outputs by field, as far as there are any."""
+        values = {"labels": self.labels, "weights": self.weights, "teacher_outputs": self.teacher_outputs}
         return {name: tensor for name, tensor in values.items() if tensor is not None}
 
     @property

@@ -12,6 +12,8 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.commands.data import data_app
+from palbert.commands.embed import embed
+from palbert.commands.export import export
 from palbert.commands.predict import predict
 from palbert.commands.reproduce import reproduce, results
 from palbert.commands.submit import submit
@@ -19,15 +21,15 @@ from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
 from palbert.registry.registry import OUTSIDE
-from palbert.terminal import how_to_continue, is_first_process, log_to_terminal, print_error
+from palbert.terminal import how_to_continue, is_first_process, log_to_terminal, print_details, print_error
 
 INTERRUPTED = 130
 """The exit code of a program that was ended by Ctrl-C."""
 VERBS = {
     "Train": (demo, train, pretrain, recipes, parts),
-    "Use": (predict,),
+    "Use": (predict, embed),
     "Understand": (evaluate, compare),
-    "Share": (submit,),
+    "Share": (export, submit),
     "Research": (reproduce, results),
 }
 """The verbs by their heading in `palbert --help`; `data` belongs to "Understand"."""
@@ -104,6 +106,8 @@ def _run() -> None:
         if debug:
             traceback.print_exc()
         print_error(error.message, error.hint)
+        if debug and error.details:
+            print_details(error.details)
         sys.exit(error.exit_code)
     except OSError as error:  # a file that cannot be read, a lost disk or network
         if debug:

@@ -9,14 +9,19 @@ from typing import Literal
 
 
 class PalbertError(ValueError):
-    """The message says what was expected, what was found and where; `hint` says what to do about it."""
+    """The message says what was expected, what was found and where; `hint` says what to do about it.
+
+    `details` are longer than most readers need, such as all keys that a table of a recipe may have; the command line
+    shows them with `--debug`.
+    """
 
     exit_code = 2
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, details: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.details = details
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message} {self.hint}"

@@ -1,4 +1,4 @@
-"""Extend: the base class of every part that a recipe can name, and the types of their arguments.
+"""Extend: the base class of every part that a recipe can name, that of callbacks, and the types of their arguments.
 
 Derive a class from one of these and name it in a recipe, `"my_module:MyClass"`, or in an entry point of your package.
 docs/guides/add-a-method.md has an example of each.
@@ -22,15 +22,19 @@ from palbert.reporting.panels import Panels
 from palbert.runtime.distributed import Ranks
 from palbert.targets import Decoded, Target
 from palbert.training.averaging import Average
+from palbert.training.callbacks import Callback
 from palbert.training.samplers import Deterministic, Plan, Sampler, Settings
 from palbert.training.schedule import Schedule
+from palbert.training.trainer import Evaluation, Trainer
 
 __all__ = [
     "Adapter",
     "Average",
     "Balance",
+    "Callback",
     "Decoded",
     "Deterministic",
+    "Evaluation",
     "Family",
     "Goal",
     "GradientMethod",
@@ -50,6 +54,7 @@ __all__ = [
     "Settings",
     "Target",
     "Term",
+    "Trainer",
     "Weighting",
     "check_count",
     "check_number",

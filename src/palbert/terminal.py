@@ -6,84 +6,37 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
 from palbert.errors import StoppedError
+from palbert.reporting.display import Table, comparison_table, memory_table, summary_table
+
+NOTES = "palbert.verbs.notes"
+"""The logger of a report's notes, which `print_summary` shows."""
 
 
-def print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: Mapping[str, Any]) -> None:
     """Print the content of a report.json: scores next to the baselines."""
-    baselines = summary["baselines"]
-    rows = []
-    for name, metric in summary["metrics"].items():
-        interval = summary["intervals"][name]
-        rows.append(
-            [
-                name,
-                metric,
-                *(f"{values[name]:.3f}" for values in baselines.values()),
-                f"{summary['tasks'][name][metric]:.3f}",
-                f"{interval['low']:.3f} … {interval['high']:.3f}",
-            ]
-        )
-    print_table(["task", "metric", *baselines, "trained", "95 % interval"], rows)
-    typer.echo(
-        f"\nOverall {summary['overall']:.4f} = {summary['formula']}\n"
-        f"{summary['encoder']}, seed {summary['seed']}, {summary['split']} split, "
-        f"trained for {summary['seconds']:.0f} s on {summary['device']} ({summary['precision']})"
-    )
-    for note in summary["notes"]:
-        typer.echo(f"Note: {note}")
+    _print(summary_table(summary))
 
 
-def print_memory(summary: dict[str, Any]) -> None:
+def print_memory(summary: Mapping[str, Any]) -> None:
     """Print what a dry run found: one line per phase, then the phase that needs most."""
-    parts = ("parameters", "gradients", "optimizer", "other", "activations", "graphs", "total")
-    rows = []
-    for phase in summary["phases"]:
-        largest = [phase["phase"], " + ".join(phase["sets"]), f"{phase['step']:,}", f"{phase['tokens']:,}"]
-        rows.append(
-            [*largest, *(shown_bytes(phase["predicted"][part]) for part in parts), shown_bytes(phase["measured"])]
-        )
-    header = ["phase", "largest step", "number", "tokens", *parts[:-1], "predicted peak", "measured"]
-    print_table(header, rows)
-    worst = rows[summary["worst"]]
-    named = f", in phase {worst[0]}" if len(rows) > 1 else ""
-    has = f" with {shown_bytes(summary['capacity'])}" if summary["capacity"] else ""
-    typer.echo(
-        f"\nPeak memory of a step: {worst[-2]} predicted, {worst[-1]} measured{named}, "
-        f"on {summary['device']}{has} ({summary['precision']})\n"
-        "Gradients and activations are those held at the peak.\n"
-        f"Measured: {summary['measured_by']}, in one step of full size."
-    )
-
-
-def shown_bytes(count: int | None) -> str:
-    """Format a number of bytes for people."""
-    if count is None:
-        return "does not fit"
-    return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
+    _print(memory_table(summary))
 
 
 def print_comparisons(comparisons: Sequence[Any], reference: str) -> None:
     """Print how runs differ from the first one."""
-    rows = [
-        [
-            item.task,
-            item.metric,
-            item.run,
-            f"{item.reference_score:.4f}",
-            f"{item.score:.4f}",
-            f"{item.difference.difference:+.4f}",
-            f"{item.difference.low:+.4f} … {item.difference.high:+.4f}",
-            f"{item.difference.p_value:.3f}",
-        ]
-        for item in comparisons
-    ]
-    print_table(["task", "metric", "run", reference, "score", "difference", "95 % interval", "p"], rows)
+    _print(comparison_table(comparisons, reference))
+
+
+def _print(table: Table) -> None:
+    print_table(list(table.header), [list(row) for row in table.rows])
+    for number, line in enumerate(table.lines):
+        typer.echo("\n" * (number == 0) + line)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -121,13 +74,23 @@ def print_error(message: str, hint: str | None) -> None:
         typer.echo(f"  {hint}", err=True)
 
 
+def print_details(details: str) -> None:
+    """Print on stderr what helps to understand an error and is too long to be shown to everybody."""
+    for line in details.splitlines():
+        typer.echo(f"  {line}", err=True)
+
+
 def log_to_terminal() -> None:
     """Show palbert's log on stderr, above any progress bar."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            from palbert.runtime.progress import console  # rich is not imported before something is logged
+            if record.name == NOTES:  # `print_summary` shows them below the scores
+                return
+            from palbert.runtime.progress import console, is_shown  # rich is not imported before something is logged
 
+            if getattr(record, "shown", False) and is_shown():  # in the table of scores
+                return
             console().print(self.format(record), markup=False, soft_wrap=True)
 
     logger = logging.getLogger("palbert")

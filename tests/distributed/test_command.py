@@ -48,13 +48,13 @@ def test_torchrun_writes_the_run_that_one_process_writes(
     )
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # no test reads this report
     try:
-        alone = palbert.train(recipe, out=tmp_path / "alone")
+        alone = palbert.train(recipe, out=tmp_path / "alone").path
         out, err = process.communicate(timeout=120)
     finally:
         process.terminate()
     assert process.returncode == 0, err
     assert out.count("Overall") == out.count("Report:") == 1
-    assert err.count("epoch 2/2") == 1
+    assert err.count("overall") == 1  # the header of one table of scores
     assert files_of(together) == files_of(alone)
     for name, weight in load_file(alone / "checkpoints" / "last" / "model.safetensors").items():
         other = load_file(together / "checkpoints" / "last" / "model.safetensors")[name]

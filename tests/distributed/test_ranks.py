@@ -25,7 +25,7 @@ from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_rank
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import restore_random_state
 from palbert.training.hooks import read_records
-from palbert.verbs.train import TrainingRun
+from palbert.verbs.train import TrainingJob
 
 WORKER = Path(__file__).with_name("worker.py")
 PCGRAD = {"gradients": "pcgrad"}
@@ -170,7 +170,7 @@ def test_a_run_of_two_processes_stopped_and_resumed_equals_an_uninterrupted_one(
 
 def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> None:
     recipe = make_recipe(json.loads((results / "resumable.json").read_text()))
-    run = TrainingRun(recipe, RunFolder(results / "resumed"), resume=True).prepare()
+    run = TrainingJob(recipe, RunFolder(results / "resumed"), resume=True).prepare()
     with pytest.raises(CheckpointError, match="expected 2, as many as the run began with, found 1") as error:
         run.fit()
     assert "torchrun --nproc-per-node 2 -m palbert train" in str(error.value)

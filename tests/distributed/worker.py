@@ -19,7 +19,7 @@ from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import module_tensors
 from palbert.training.trainer import Evaluation, Hook, Trainer
-from palbert.verbs.train import TrainingRun
+from palbert.verbs.train import TrainingJob
 
 
 class Record(Hook):
@@ -45,12 +45,12 @@ class Stop(Hook):
         trainer.stopping = trainer.position.step == self.step
 
 
-def unscored(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+def unscored(model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
     return Evaluation(epoch=epoch, step=step, overall=0.0, tasks={})
 
 
-def prepared(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool = False) -> TrainingRun:
-    return TrainingRun(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks).prepare()
+def prepared(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool = False) -> TrainingJob:
+    return TrainingJob(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks).prepare()
 
 
 def train_case(values: dict[str, Any], folder: Path, ranks: Ranks) -> None:

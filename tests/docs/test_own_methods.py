@@ -95,7 +95,7 @@ def test_an_example_of_the_guide_is_trained_and_makes_a_difference(
     tiny_recipe: dict[str, Any], plain: list[dict[str, Any]], tmp_path: Path, heading: str, recipe: str, module: str
 ) -> None:
     values = merged({**tiny_recipe, "training": SHORT}, tomllib.loads(recipe))
-    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
+    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run").path
     assert module in sys.modules
     assert palbert.load(run).predict("sts", [("A man sings.", "Someone sings.")])
     steps = logged(run)
@@ -115,7 +115,7 @@ def plain(tiny_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory)
     """Return what is logged without a user-defined method."""
     if not PLAIN:
         recipe = palbert.make_recipe({**tiny_recipe, "training": SHORT})
-        PLAIN.extend(logged(palbert.train(recipe, out=tmp_path_factory.mktemp("plain") / "run")))
+        PLAIN.extend(logged(palbert.train(recipe, out=tmp_path_factory.mktemp("plain") / "run").path))
     return PLAIN
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from palbert.recipe.sections import (
 from palbert.registry import TARGETS
 from palbert.tasks.catalog import CATALOG, EXTRA_SETS
 from palbert.tasks.choices import Component
+from palbert.tasks.held_out import HeldOut
 from palbert.tasks.sources import ExtraSet, Source
 from palbert.tasks.spec import Task
 
@@ -45,6 +47,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "`[encoder]`": EncoderSection,
     "`[tasks.<name>]`": Task,
     "Files of `train`, `dev` and `test`": Source,
+    "`[tasks.<name>.held_out]`": HeldOut,
     "`[tasks.<name>.extra.<set>]`": ExtraSet,
     "`[training]`": TrainingSection,
     "`[optimizer]`": OptimizerSection,
@@ -58,7 +61,14 @@ MODELS: dict[str, type[BaseModel]] = {
 """The model behind each table, by the table's heading."""
 UNLISTED = {Component, Provenance}
 """A named part has a name and its own options; palbert writes the provenance itself."""
-FILLED_IN = {(Task, "name"), (Phase, "training"), (Phase, "optimizer")}
+FILLED_IN = {
+    (Task, "name"),
+    (Task, "kind"),
+    (Task, "target"),
+    (Task, "text"),
+    (Phase, "training"),
+    (Phase, "optimizer"),
+}
 """Settings without a default that a recipe need not give: palbert takes them from what stands around them."""
 PARTS = {
     ("`[tasks.<name>]`", "head"): "heads",
@@ -220,3 +230,11 @@ def _literals(kind: Any) -> list[str]:
 
 def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_the_typed_dicts_of_python_have_every_setting() -> None:
+    tool = ROOT / "tools" / "typed_recipe.py"
+    names: dict[str, Any] = {"__name__": "typed_recipe", "__file__": str(tool)}
+    exec(compile(tool.read_text("utf-8"), tool, "exec"), names)
+    written, expected = (ast.dump(ast.parse(text)) for text in (names["FILE"].read_text("utf-8"), names["source"]()))
+    assert written == expected, "The schema has changed: python tools/typed_recipe.py && ruff format src"

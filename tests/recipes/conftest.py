@@ -20,4 +20,4 @@ def plain(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         out = tmp_path_factory.mktemp("smoke") / "plain"
         return palbert.train(
             SMOKE / "plain.toml", out=out, overrides=[f"encoder.name={tiny_encoder}", "run.device=cpu"]
-        )
+        ).path

@@ -50,7 +50,7 @@ def test_a_method_trains_and_makes_a_difference(recipe: Path, plain: Path, tiny_
     taught = [name for name, task in load_recipe(recipe).tasks.items() if task.teachers]
     overrides = [f'tasks.{name}.teachers=["{plain}"]' for name in taught]
     overrides += [f"encoder.name={tiny_encoder}", "run.device=cpu"]
-    run = palbert.train(recipe, out=tmp_path / "run", overrides=overrides)
+    run = palbert.train(recipe, out=tmp_path / "run", overrides=overrides).path
     report = json.loads((run / "report.json").read_text("utf-8"))
     assert 0 < report["overall"] < 1
     assert all(math.isfinite(score) for scores in report["tasks"].values() for score in scores.values())

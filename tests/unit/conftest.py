@@ -47,7 +47,7 @@ def trained(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
     folder = tmp_path_factory.mktemp("trained")
     (folder / "given.toml").write_text(tomli_w.dumps(trained_values(tiny_encoder)), "utf-8")
-    return palbert.train(folder / "given.toml", out=folder / "run")
+    return palbert.train(folder / "given.toml", out=folder / "run").path
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,15 @@ def test_batches_of_one_kind_can_copy_values_from_each_other(batch: PackedBatch)
     assert torch.equal(mine.starts, other.starts)
 
 
+def test_weights_are_copied_and_moved_as_labels_are() -> None:
+    weights = np.array([0.5, 1.5, 1.0], dtype=np.float32)
+    mine, other = (collate([portion("a", "x", rows, weights=weights)], TEMPLATE) for rows in ([0, 1], [1, 0]))
+    mine.copy_(other)
+    found = mine.to("cpu").with_repeats(["a"]).parts
+    for part in found.values():
+        assert part.weights is not None and part.weights.tolist() == [1.5, 0.5]
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -99,8 +108,9 @@ def test_batches_of_one_kind_can_copy_values_from_each_other(batch: PackedBatch)
         portion("a", "x", [0, 1], share=0.5),
         portion("a", "x", [0, 1], answered=False),
         portion("a", "x", [0, 1], labels=None),
+        portion("a", "x", [0, 1], weights=np.ones(3, dtype=np.float32)),
     ],
-    ids=["name", "task", "lengths", "share", "answered", "labels"],
+    ids=["name", "task", "lengths", "share", "answered", "labels", "weights"],
 )
 def test_whatever_a_graph_depends_on_is_part_of_the_kind(other: Portion) -> None:
     assert collate([portion("a", "x", [0, 1])], TEMPLATE).kind != collate([other], TEMPLATE).kind

@@ -158,7 +158,7 @@ def test_debug_works_before_and_after_the_verb(place: int, cli: Cli, tmp_path: P
 
 @pytest.mark.parametrize(
     "arguments",
-    [["trian"], ["train"], ["train", "demo", "--epochs", "3"], ["predict", "run"], ["evaluate", "r", "--split", "all"]],
+    [["trian"], ["train"], ["train", "demo", "--epochs", "3"], ["predict"], ["evaluate", "r", "--split", "all"]],
 )
 def test_a_command_that_cannot_be_parsed_ends_with_exit_code_2(arguments: list[str], cli: Cli) -> None:
     result = cli(*arguments)

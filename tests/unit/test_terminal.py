@@ -22,13 +22,6 @@ def test_a_table_shows_brackets_and_colons_literally(capsys: pytest.CaptureFixtu
     assert second.split()[-1] == "x" * 300  # nothing is wrapped in a pipe
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(None, "does not fit"), (0, "0.0 MiB"), (3 * 2**19, "1.5 MiB"), (5 * 2**29, "2.50 GiB")]
-)
-def test_bytes_are_shown_in_mebibytes_and_gibibytes(count: int | None, text: str) -> None:
-    assert terminal.shown_bytes(count) == text
-
-
 def test_a_summary_shows_scores_next_to_all_baselines(capsys: pytest.CaptureFixture[str]) -> None:
     summary: dict[str, Any] = {
         "metrics": {"sst": "accuracy"},

@@ -1,9 +1,11 @@
 """Build: the only place where a recipe meets classes."""
 
+from palbert.build.alone import is_encoder, open_encoder
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
-from palbert.build.data import count_overlap, load_rows, load_split, load_training_sets
+from palbert.build.data import count_overlap, has_rows, load_rows, load_split, load_training_sets
 from palbert.build.gradients import make_gradients
+from palbert.build.keep import keep_parts
 from palbert.build.machine import Machine, build_inference, prepare_for_inference
 from palbert.build.model import build_encoder, build_model, check_lengths
 from palbert.build.objectives import make_objectives
@@ -25,6 +27,9 @@ __all__ = [
     "check_pretraining",
     "count_overlap",
     "evaluate_now",
+    "has_rows",
+    "is_encoder",
+    "keep_parts",
     "load_corpus",
     "load_rows",
     "load_split",
@@ -33,6 +38,7 @@ __all__ = [
     "make_objectives",
     "make_sampler",
     "open_checkpoint",
+    "open_encoder",
     "prepare_for_inference",
     "teach",
     "teachers_sha256",

@@ -18,16 +18,19 @@ from palbert.build.sampling import make_sampler, takes_factors
 from palbert.build.teachers import check_teachers
 from palbert.build.trainer import make_average
 from palbert.errors import PalbertError, RecipeError
-from palbert.metrics import find_metric, formula_text
+from palbert.metrics import Metric, find_metric, formula_text
 from palbert.objectives import Term
 from palbert.objectives.losses import cross_entropy
 from palbert.recipe.schema import Recipe
-from palbert.registry import ADAPTERS, RELATIONS, SAMPLERS, SCHEDULES
+from palbert.registry import ADAPTERS, METRICS, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.runtime.distributed import Ranks
 from palbert.targets import Target
 from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
+
+TRIED_ROWS = 32
+"""Rows that a metric of a user's own is tried on."""
 
 
 def check_names(recipe: Recipe, ranks: Ranks | None = None) -> None:
@@ -84,11 +87,29 @@ def _check_task(task: Task, problems: Problems) -> None:
 
 
 def check_metric(name: str, target: Target) -> None:
-    """Refuse a metric that does not exist or does not fit a target."""
-    find_metric(name)
+    """Refuse a metric that does not exist, does not fit a target, or is a user's own and fails on a few rows."""
+    metric = find_metric(name)
     if not target.fits(name):
         fitting = ", ".join(sorted((*target.metrics, *target.other_metrics)))
         raise PalbertError(f"The metric '{name}' does not fit a {target.name} task.", hint=f"Use one of: {fitting}.")
+    if name not in METRICS.paths:
+        _try_metric(metric, target, name)
+
+
+def _try_metric(metric: Metric, target: Target, name: str) -> None:
+    """Score made-up answers, so that what is not a metric is refused before training and not after it."""
+    generator = torch.Generator().manual_seed(0)
+    one, two = (target.decode(torch.randn(TRIED_ROWS, target.outputs, generator=generator)) for _ in range(2))
+    try:
+        metric(target.gold(one.predicted), metric.compared(two.predicted, two.probabilities))
+    except PalbertError:
+        raise
+    except Exception as error:  # a user's function may fail in any way
+        raise PalbertError(
+            f"The metric '{name}' failed on {TRIED_ROWS} made-up rows: {type(error).__name__}: {error}.",
+            hint="It is called with two NumPy arrays, the labels and the predictions of all rows, as the target "
+            f"'{target.name}' keeps them: here of shape {one.predicted.shape}.",
+        ) from error
 
 
 def _check_stage(recipe: Recipe, problems: Problems, *, place: str, ranks: Ranks | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from palbert.build.machine import Machine
 from palbert.build.model import build_model
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
+from palbert.inference.decisions import Decision, read_decisions
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
@@ -31,6 +32,8 @@ class OpenedCheckpoint:
     tokenizer: TextTokenizer
     tasks: dict[str, Task]
     description: dict[str, Any]
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    """How outputs become answers, by task, where dev has chosen it."""
 
 
 def read_tasks(folder: Path) -> dict[str, Task]:
@@ -70,4 +73,5 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     encoder = Encoder.without_weights(config).to_empty(device="cpu")
     model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
     load_weights(folder, model)
-    return OpenedCheckpoint(model.to(machine.device).eval(), TextTokenizer.from_folder(folder), tasks, description)
+    tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
+    return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, tasks, description, decisions)

@@ -146,7 +146,18 @@ def check_head(task: Task) -> None:
         raise RecipeError(
             f"{place}: '{task.head.name}' is for target {' or '.join(cls.targets)}; this one is '{task.target.name}'."
         )
+    if task.head_start == "probe" and not _starts_as_probe(task, cls):
+        raise RecipeError(
+            f'tasks.{task.name}.head_start: "probe" starts a head from mean vectors, one per text; '
+            f"this task has pooling '{task.pooling.name}' and head '{task.head.name}'.",
+            hint='Set pooling = "mean" and head = "linear"; for pairs pair_input = "siamese" and head = "compare".',
+        )
     check(HEADS, _head_of(task), place, CHECKED_SIZE, **_head_settings(task))
+
+
+def _starts_as_probe(task: Task, head: type[Head]) -> bool:
+    """Whether a task's head sees the vectors that a probe is fitted on."""
+    return head.starts and task.pooling.name == "mean" and task.siamese == (task.kind == "pair")
 
 
 def _head_of(task: Task) -> Component:

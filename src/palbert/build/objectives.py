@@ -17,8 +17,9 @@ from palbert.objectives.distillation import Distillation
 from palbert.objectives.logit_adjustment import adjusted
 from palbert.objectives.losses import BOUNDS
 from palbert.objectives.objectives import Objectives
+from palbert.objectives.row_losses import gives_row_losses
 from palbert.objectives.supervised import Supervised
-from palbert.options import check_number, check_options
+from palbert.options import check_number, check_options, takes
 from palbert.recipe.schema import Recipe
 from palbert.registry import BALANCES, LOSSES, OBJECTIVES
 from palbert.tasks.spec import Task
@@ -32,14 +33,27 @@ def make_loss(task: Task) -> Loss:
         options["label_smoothing"] = task.label_smoothing
     if isinstance(found, type):
         loss: Loss = make(LOSSES, task.loss, place)
-        return loss
-    check_options(found, (None, None), {}, options, place)
+        return _checked(loss, task)
+    check_options(found, (None, None), {"reduction": "mean"} if takes(found, "reduction") else {}, options, place)
     for name in options if task.loss.name in LOSSES.paths else ():
         try:
             check_number(name, options[name], **BOUNDS[name])
         except PalbertError as error:
             raise RecipeError(f"{place}: {error.message}") from None
-    return functools.partial(found, **options) if options else found
+    return _checked(functools.partial(found, **options) if options else found, task)
+
+
+def _checked(loss: Loss, task: Task) -> Loss:
+    """Return a loss if it can take the task's weights of rows or classes."""
+    weighted = [name for name in ("row_weight", "class_weights") if getattr(task, name)]
+    weighted += [f"extra.{name}.row_weight" for name, extra in task.extra.items() if extra.row_weight]
+    if weighted and not gives_row_losses(loss):
+        raise RecipeError(
+            f"tasks.{task.name}.{weighted[0]}: weights need the loss of each row, and '{task.loss.name}' gives only "
+            "their mean.",
+            hint='Give it the argument reduction: "mean", the default, or "none", which returns one loss per row.',
+        )
+    return loss
 
 
 def make_objectives(
@@ -63,7 +77,9 @@ def make_objectives(
         labels = each.rows.labels
         if name in losses and sets[name].task.prior and labels is not None:
             task = sets[name].task
-            losses[name] = adjusted(losses[name], labels, task.prior, target=task.target, name=name)
+            losses[name] = adjusted(
+                losses[name], labels, task.prior, target=task.target, name=name, weights=each.weights
+            )
     goals = {name: Goal.of(spec, losses[name]) for name, spec in sets.items()}
     terms: list[Term] = []
     for number in range(len(recipe.objectives)):

@@ -10,7 +10,6 @@ from palbert.build.named import make
 from palbert.build.sampling import make_buckets
 from palbert.build.trainer import make_execution, make_scale
 from palbert.data.corpus import Corpus, split_corpus
-from palbert.data.readers import read_lines
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import RecipeError
@@ -18,6 +17,7 @@ from palbert.gradients.sum import Sum
 from palbert.model.config import EncoderConfig
 from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM, Masking
+from palbert.readers import read_lines
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.registry import SCHEDULES

@@ -65,7 +65,7 @@ def build_trainer(
         tokenizer: Its template puts special tokens around texts.
         machine: Where to compute.
         train: The training sets by name; those of other stages are left out.
-        evaluate: Scores the model after each epoch.
+        evaluate: Scores the model after each epoch, and within epochs if the recipe asks for it.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: The stage's epochs among those of the sampler.
         ranks: The processes that train together.
@@ -93,6 +93,7 @@ def build_trainer(
         ranks=ranks,
         execution=make_execution(recipe, machine.device, ranks),
         scale=make_scale(objective, machine),
+        evaluate_every=recipe.training.evaluate_every,
     )
 
 
@@ -169,7 +170,7 @@ def _make_optimizer(recipe: Recipe, model: MultiTaskModel, objective: Objectives
 
 
 def evaluate_now(
-    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: int, step: int
+    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: float, step: int
 ) -> Evaluation:
     """Score all tasks, and overall by the recipe's formula."""
     results = evaluate_tasks(inference, recipe.tasks, datasets)

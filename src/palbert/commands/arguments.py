@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-RecipeName = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe.")]
+RecipeName = Annotated[str, typer.Argument(help="A recipe file, the name of a built-in recipe, or a data file.")]
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
+RunOrEncoder = Annotated[str, typer.Argument(help="A run folder, or an encoder: minilm, a folder or a Hub id.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),

@@ -38,6 +38,10 @@ def data_check(
 
     summaries = check_data(recipe, overrides=overrides or ())
     print_table(HEADER, [_cells(summary, label_shares(summary)) for summary in summaries])
+    if suggested := [sentence for summary in summaries for sentence in summary.advice]:
+        typer.echo("\nAdvice")
+        for sentence in suggested:
+            typer.echo(f"- {sentence}")
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
     typer.echo(f"\nPlots: {path}")

@@ -16,20 +16,40 @@ from palbert.commands.arguments import Checkpoint, Force, Json, Run
 from palbert.errors import DataError, PalbertError
 
 if TYPE_CHECKING:
-    from palbert.verbs.predict import Predictor
+    from palbert.targets import Target
+    from palbert.tasks.sources import FileSettings
+    from palbert.verbs.predict import Prediction, Predictor
 
 
-TaskName = Annotated[str, typer.Option("--task", "-t", help="The task to predict.")]
+TaskName = Annotated[
+    str | None, typer.Option("--task", "-t", help="The task to predict. [all tasks that take such input]")
+]
 Text = Annotated[
     list[str] | None,
     typer.Option("--text", help="A text; repeatable. - reads lines from standard input, pairs separated by a tab."),
 ]
 Pair = Annotated[tuple[str, str] | None, typer.Option("--pair", help="Two texts.")]
-Input = Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")]
-Output = Annotated[Path | None, typer.Option("--output", help="The file to write, in any of these formats.")]
+Input = Annotated[
+    Path | None, typer.Option("--input", help="A .csv, .tsv, .json, .jsonl, .xlsx or .parquet file, or text with .gz.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", help="The file to write, in one of these formats except .json.")
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", help="A text column of the input; twice for pairs. [as in training]"),
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option("--min-confidence", min=0, max=1, help="Abstain where an answer is less likely to be right."),
+]
+Reading = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="KEY=VALUE",
+        help="How the input is written: separator, encoding, header, sheet or quoting; repeatable. [as in training]",
+    ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[
@@ -39,27 +59,33 @@ Precision = Annotated[
 
 def predict(
     run: Run,
-    task: TaskName,
+    task: TaskName = None,
     text: Text = None,
     pair: Pair = None,
     source: Input = None,
     output: Output = None,
     column: Columns = None,
+    read: Reading = None,
+    min_confidence: MinConfidence = None,
     checkpoint: Checkpoint = None,
     device: Device = "auto",
     precision: Precision = "auto",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Predict for texts, pairs or whole files.
+    """Predict for texts, pairs or whole files, with one task or with all at once.
 
     Example commands:
+
+    palbert predict runs/demo --text "A quiet little triumph."
 
     palbert predict runs/demo --task sst --text "A quiet little triumph."
 
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv
+
+    palbert predict runs/demo --input in.csv --output out.csv --column review
 
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
@@ -70,24 +96,99 @@ def predict(
 
     predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
     if source and output:
-        from palbert.reporting.wording import plural
-        from palbert.verbs.predict_file import predict_file
-
-        rows = predict_file(predictor, task, source, output, columns=column, force=force)
-        logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
+        options = {"columns": column, "min_confidence": min_confidence, "force": force}
+        _predict_file(predictor, task, source, output, read or [], options)
         return
-    given: list[Any] = text or [pair]
-    for batch in _lines_of_stdin(pairs=predictor.task(task).kind == "pair") if given == ["-"] else [given]:
-        _print_answers(predictor, task, batch, as_json=as_json)
+    given = _fitting(predictor, task, text or [pair])
+    for batch in _lines_of_stdin(pairs=_takes_pairs(predictor, task)) if given == ["-"] else [given]:
+        if task is None:
+            _print_all_answers(predictor, batch, min_confidence=min_confidence, as_json=as_json)
+        else:
+            _print_answers(predictor, task, batch, min_confidence=min_confidence, as_json=as_json)
 
 
-def _print_answers(predictor: Predictor, task: str, texts: list[Any], *, as_json: bool) -> None:
+def _fitting(predictor: Predictor, task: str | None, given: list[Any]) -> list[Any]:
+    """Return what is given; refuse --text for a task that takes pairs, and --pair for one that takes single texts."""
+    if task is None or given == ["-"]:
+        return given
+    pairs = isinstance(given[0], tuple)
+    if predictor.task(task).kind == "pair" and not pairs:
+        raise DataError(
+            f"Task '{task}' takes a pair of texts, found --text.",
+            hint="Use --pair FIRST SECOND, or --text - with lines of two texts and a tab between them.",
+        )
+    if predictor.task(task).kind == "single" and pairs:
+        raise DataError(f"Task '{task}' takes a single text, found --pair.", hint="Use --text TEXT.")
+    return given
+
+
+def _predict_file(
+    predictor: Predictor, task: str | None, source: Path, output: Path, read: list[str], options: dict[str, Any]
+) -> None:
+    from palbert.reporting.wording import plural
+    from palbert.verbs.predict_file import predict_file
+
+    rows = predict_file(predictor, task, source, output, settings=_file_settings(read), **options)
+    logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
+
+
+def _file_settings(given: list[str]) -> FileSettings:
+    """Read settings of the form key=value; raise PalbertError for others."""
+    from pydantic import ValidationError
+
+    from palbert.recipe.explain import explain
+    from palbert.recipe.overrides import apply_override
+    from palbert.tasks.sources import FileSettings
+
+    values: dict[str, Any] = {}
+    for setting in given:
+        apply_override(values, setting)
+    try:
+        return FileSettings.model_validate(values)
+    except ValidationError as error:
+        problems = explain(error.errors(), FileSettings)
+        raise PalbertError("\n".join(f"--read {problem}" for problem in problems)) from None
+
+
+def _takes_pairs(predictor: Predictor, task: str | None) -> bool:
+    """Whether lines of standard input are pairs; without a task, only if no task takes single texts."""
+    asked = predictor.tasks.values() if task is None else [predictor.task(task)]
+    return all(each.kind == "pair" for each in asked)
+
+
+def _print_answers(
+    predictor: Predictor, task: str, texts: list[Any], *, min_confidence: float | None, as_json: bool
+) -> None:
     """Print one line per text."""
-    for asked, prediction in zip(texts, predictor.predict(task, texts), strict=True):
+    predictions = predictor.predict(task, texts, min_confidence=min_confidence)
+    for asked, prediction in zip(texts, predictions, strict=True):
         if as_json:
             typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
         else:
-            typer.echo(predictor.task(task).target.line(prediction.answer, prediction.probabilities))
+            typer.echo(_line(predictor.task(task).target, prediction))
+
+
+def _line(target: Target, prediction: Prediction) -> str:
+    """Write a prediction in one line, or that there is none and the likeliest classes."""
+    if not prediction.abstained:
+        return target.line(prediction.answer, prediction.probabilities)
+    ordered = sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])
+    return f"abstained  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
+
+
+def _print_all_answers(predictor: Predictor, texts: list[Any], *, min_confidence: float | None, as_json: bool) -> None:
+    """Print each text with one line per task below it; with `as_json`, one line per text."""
+    if as_json and "text" in predictor.tasks:
+        raise PalbertError("--json: the answers of the task 'text' would replace the text.", hint="Give --task.")
+    for asked, predictions in zip(texts, predictor.predict_all(texts, min_confidence=min_confidence), strict=True):
+        if as_json:
+            answers = {name: prediction.as_dict() for name, prediction in predictions.items()}
+            typer.echo(json.dumps({"text": asked, **answers}, ensure_ascii=False))
+            continue
+        typer.echo(asked if isinstance(asked, str) else "  |  ".join(asked))
+        width = max(map(len, predictions))
+        for name, prediction in predictions.items():
+            typer.echo(f"  {name:{width}}  {_line(predictor.task(name).target, prediction)}")
 
 
 def _lines_of_stdin(*, pairs: bool) -> Iterator[list[Any]]:

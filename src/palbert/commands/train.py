@@ -11,6 +11,18 @@ import typer
 from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume
 from palbert.terminal import is_first_process, print_memory, print_summary, print_table
 
+TextColumns = Annotated[
+    list[str] | None, typer.Option("--text", help="Data file: its text column; give it twice for pairs.")
+]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="Data file: its label column.")]
+TestFile = Annotated[Path | None, typer.Option("--test", help="Data file: rows to score once, at the end.")]
+Folds = Annotated[
+    int | None, typer.Option("--folds", help="Train once per fold of the training rows and show the mean.", min=2)
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Load and check everything, show memory and time of the run, write nothing."),
+]
 QUESTIONS: list[tuple[str, str | tuple[str, str]]] = [
     ("sst", "The soup arrived cold and nobody seemed to care."),
     ("quora", ("How can I sleep better at night?", "What helps you get a good night's rest?")),
@@ -45,15 +57,14 @@ def demo(
 def train(
     recipe: RecipeName,
     overrides: Overrides = None,
+    text: TextColumns = None,
+    label: LabelColumn = None,
+    test: TestFile = None,
     out: Out = None,
     resume: Resume = False,
     force: Force = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Load and check everything, show the memory of the largest step, write nothing."
-        ),
-    ] = False,
+    folds: Folds = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Train a recipe and write a report.
 
@@ -64,18 +75,31 @@ def train(
     palbert train my.toml --out runs/mine --resume
 
     palbert train my.toml --dry-run
+
+    palbert train reviews.csv --text review --label stars
+
+    palbert train reviews.csv --folds 5
     """
+    from palbert.recipe.from_file import columns_as_overrides, run_name
     from palbert.recipe.load import load_recipe
 
-    loaded = load_recipe(recipe, overrides=overrides or ())  # a wrong recipe is reported before torch is imported
+    settings = [*columns_as_overrides(recipe, text=text or (), label=label, test=test), *(overrides or ())]
+    loaded = load_recipe(recipe, overrides=settings)  # a wrong recipe is reported before torch is imported
     if dry_run:
         from palbert.verbs.dry_run import dry_run as try_recipe
 
         print_memory(try_recipe(loaded).summary)
         return
+    from palbert.verbs.cross_validate import cross_validate, folds_in
     from palbert.verbs.train import train as train_recipe
 
-    out = out or Path("runs") / Path(recipe).stem
+    out = out or Path("runs") / run_name(recipe)
+    folds = folds or (folds_in(out) if resume else None)
+    if folds:
+        found = cross_validate(loaded, folds=folds, out=out, resume=resume, force=force)
+        if is_first_process():
+            typer.echo(repr(found))
+        return
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
     if is_first_process():
         print_summary(json.loads((folder / "report.json").read_text("utf-8")))

@@ -9,22 +9,77 @@ from typing import Annotated
 import typer
 
 from palbert.commands.arguments import Checkpoint, Json, Run, Split
+from palbert.errors import PalbertError
 from palbert.terminal import print_comparisons, print_summary
 
+Test = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--test",
+        metavar="TASK=FILE",
+        help="Score a task on another labelled file; repeatable. FILE alone if the run has one task.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option("--column", help="A text column of these files; twice for pairs. [as in training]")
+]
+Label = Annotated[str | None, typer.Option("--label", help="The label column of these files. [as in training]")]
+Name = Annotated[str | None, typer.Option("--name", help="Write to RUN/evaluations/NAME. [the names of the files]")]
 
-def evaluate(run: Run, split: Split = "dev", checkpoint: Checkpoint = None, as_json: Json = False) -> None:
-    """Score a run on a split; write its predictions and a report.
 
-    Example:  palbert evaluate runs/demo --split dev
+def evaluate(
+    run: Run,
+    split: Split = "dev",
+    test: Test = None,
+    column: Columns = None,
+    label: Label = None,
+    name: Name = None,
+    checkpoint: Checkpoint = None,
+    as_json: Json = False,
+) -> None:
+    """Score a run on a split, or on other labelled files; write its predictions and a report.
+
+    Example commands:
+
+    palbert evaluate runs/demo --split dev
+
+    palbert evaluate runs/demo --test sst=reviews.csv --column review --label stars
     """
+    if not test and (column or label or name):
+        raise PalbertError("--column, --label and --name describe the files of --test.", hint="Add --test TASK=FILE.")
     from palbert.verbs.evaluate import evaluate as evaluate_run
 
-    report = evaluate_run(run, split=split, checkpoint=checkpoint)
+    report = evaluate_run(
+        run,
+        split=split,
+        checkpoint=checkpoint,
+        data=_files_by_task(run, test) if test else None,
+        text=column or (),
+        label=label,
+        name=name,
+    )
     if as_json:
         typer.echo(json.dumps(report.summary, ensure_ascii=False))
     else:
         print_summary(report.summary)
         typer.echo(f"\nCheckpoint: {report.summary['checkpoint']}\nReport: {report.page}")
+
+
+def _files_by_task(run: Path, given: list[str]) -> dict[str, list[str]]:
+    """Return the files of each task; a file alone belongs to the only task of a run."""
+    from palbert.recipe.load import load_recipe
+    from palbert.runtime.run_folder import RunFolder
+
+    files: dict[str, list[str]] = {}
+    for item in given:
+        task, equals, file = item.partition("=")
+        if not equals or Path(item).is_file():
+            tasks = list(load_recipe(RunFolder(run).recipe, check_files=False).tasks)
+            if len(tasks) != 1:
+                raise PalbertError(f"--test {item}: which task?", hint=f"Write TASK={item}: {', '.join(tasks)}.")
+            [task], file = tasks, item
+        files.setdefault(task, []).append(file)
+    return files
 
 
 def compare(

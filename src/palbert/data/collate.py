@@ -53,6 +53,8 @@ class Portion:
     """The teachers' outputs for all rows of the set, if it has teachers."""
     answered: bool = True
     """Whether the task's head answers the rows."""
+    weights: NDArray[np.float32] | None = None
+    """What the loss of each row of the set is multiplied by; None where all rows count alike."""
     filling: Filling | None = None
     """The size that the part is padded to; not padded unless given."""
 
@@ -83,6 +85,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             tokens=slice(token, token + tokens),
             width=width,
             labels=_rows(portion.labels, portion.rows),
+            weights=_rows(portion.weights, portion.rows),
             teacher_outputs=_rows(portion.teacher_outputs, portion.rows),
             share=portion.share,
             answered=portion.answered,

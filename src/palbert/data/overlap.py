@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Texts
-from palbert.data.readers import read_chunks
+from palbert.data.split_column import rows_of_split
+from palbert.readers import read_chunks
 from palbert.tasks.sets import DataFiles
 
 Row = tuple[str, ...]
@@ -57,19 +58,21 @@ def index_rows(files: DataFiles) -> RowIndex:
 
 def find_overlap(dataset: Dataset, indices: Iterable[tuple[RowIndex, bool]]) -> list[Mask]:
     """Return which rows each index holds; with True next to it, which rows share a text with it."""
-    columns = [_normal_column(texts) for texts in dataset.texts]
+    columns = [normal_column(texts) for texts in dataset.texts]
     return [index.holds(columns, by_text=by_text) for index, by_text in indices]
 
 
 def _rows(files: DataFiles) -> Iterator[list[str]]:
     for source in files.sources:
-        for chunk in read_chunks(source.path, quoting=source.quoting or files.quoting):
+        for chunk in read_chunks(source.path, dialect=source.dialect_over(files.dialect)):
+            chunk = rows_of_split(chunk, files.marked)
             if chunk.columns:  # JSONL without rows names no columns
                 columns = [chunk.column(name) for name in source.text or files.text]
                 yield from ([text or "" for text in row] for row in zip(*columns, strict=True))
 
 
-def _normal_column(texts: Texts) -> list[str]:
+def normal_column(texts: Texts) -> list[str]:
+    """Return a column of texts without differences in case and whitespace."""
     whole = texts.bytes.values.tobytes()  # slicing bytes is many times faster than reading rows of a mapped array
     return [normal(whole[start:end].decode("utf-8")) for start, end in pairwise(texts.bytes.offsets.tolist())]
 

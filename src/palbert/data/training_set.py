@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from palbert.data.collate import Portion, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
+from palbert.data.row_weights import training_weights
 from palbert.data.tokenizer import Template
 from palbert.tasks.sets import SetSpec
 
@@ -52,20 +53,31 @@ class TrainingSet(Generic[RowsType]):
     """Whether each text of a row is a sequence of its own."""
     triplets: bool = False
     """Whether the rows are triplets, which terms contrast and no head answers."""
+    weights: NDArray[np.float32] | None = None
+    """What the loss of each row is multiplied by, (rows,), with mean 1; None where all rows count alike."""
     teacher_outputs: NDArray[np.float32] | None = None
     """The outputs of the task's teachers, (rows, teachers, outputs), if it has teachers."""
 
     @staticmethod
     def of(spec: SetSpec, rows: Dataset, *, batch_size: int) -> TrainingSet[Dataset]:
         """Return the set that a recipe describes, with its rows."""
+        task = spec.task
+        weights = training_weights(
+            rows.weights,
+            rows.labels,
+            () if spec.triplets else task.class_weights,
+            target=task.target,
+            name=spec.name,
+        )
         return TrainingSet(
             name=spec.name,
-            task=spec.task.name,
+            task=task.name,
             rows=rows,
             max_length=spec.max_length,
             batch_size=batch_size,
             siamese=spec.siamese,
             triplets=spec.triplets,
+            weights=weights,
         )
 
     def __len__(self) -> int:
@@ -86,6 +98,7 @@ class TrainingSet(Generic[RowsType]):
             max_length=self.max_length,
             siamese=self.siamese,
             labels=self.rows.labels,
+            weights=self.weights,
             teacher_outputs=self.teacher_outputs,
             share=share,
             answered=not self.triplets,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
 from palbert.errors import RecipeError
+from palbert.inference.decisions import Decision
 from palbert.inference.forward import Forward, ReplayedForward
+from palbert.inference.questions import OneTask, Question, SeveralTasks, share_a_pass
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values, find_metric
 from palbert.model.multitask import MultiTaskModel
@@ -26,6 +29,22 @@ from palbert.tasks.spec import Task
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 65536, "mps": 16384}
 """Few on the CPU, where the activations of a layer then stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How rows become sequences, and which task's adapter they pass through."""
+
+    task: str
+    max_length: int
+    """Tokens per sequence, special tokens included."""
+    siamese: bool = False
+    """Whether pairs are two sequences each."""
+
+    @classmethod
+    def of(cls, task: Task) -> Packing:
+        """Return how a task's rows are packed."""
+        return cls(task.name, task.max_length, task.siamese)
 
 
 class Inference:
@@ -42,38 +61,66 @@ class Inference:
         self.model = model
         self.template = template
         self.device = device
-        self.forward = (ReplayedForward if device.type == "cuda" else Forward)(model, device, arithmetic)
+        self.arithmetic = arithmetic
+        self.forward = self.ask(OneTask(model))
+        self._shared: dict[tuple[str, ...], Forward] = {}
+        self.decisions: dict[str, Decision] = {}
+        """How outputs become answers, by task, where dev has chosen it."""
+
+    def ask(self, question: Question) -> Forward:
+        """Return what computes the answers to a question, for `run`."""
+        return (ReplayedForward if self.device.type == "cuda" else Forward)(question, self.device, self.arithmetic)
 
     def answer(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Decoded:
         """Return the predictions for all rows."""
-        return task.target.decode(self.outputs(task, tokens, title=title))
+        return self.decode(task, self.outputs(task, tokens, title=title))
+
+    def decode(self, task: Task, outputs: Tensor) -> Decoded:
+        """Return the predictions for a head's outputs, calibrated and with thresholds where dev has chosen them."""
+        decision = self.decisions.get(task.name) or Decision.of(task)
+        return decision.decode(task.target, outputs)
 
     def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
         """Return the head's outputs, (rows, outputs); rows of similar length share a batch."""
+        return self.run(self.forward, tokens, Packing.of(task), width=task.outputs, title=title or task.name)
+
+    def outputs_of(self, tasks: Sequence[Task], tokens: tuple[Ragged, ...]) -> dict[str, Tensor]:
+        """Return the outputs of several tasks for the same rows; tasks that can share a pass of the encoder do."""
+        outputs: dict[str, Tensor] = {}
+        for group in share_a_pass(tasks, self.model.adapter_of):
+            names = tuple(task.name for task in group)
+            if names not in self._shared:
+                self._shared[names] = self.ask(SeveralTasks(self.model, names))
+            widths, packing = [task.outputs for task in group], Packing.of(group[0])
+            found = self.run(self._shared[names], tokens, packing, width=sum(widths), title=", ".join(names))
+            outputs |= dict(zip(names, torch.split(found, widths, dim=1), strict=True))
+        return {task.name: outputs[task.name] for task in tasks}
+
+    def run(self, forward: Forward, tokens: tuple[Ragged, ...], packing: Packing, *, width: int, title: str) -> Tensor:
+        """Return what a forward pass gives for each row, (rows, width)."""
         rows = len(tokens[0])
-        lengths = sequence_lengths(tokens, self.template, max_length=task.max_length, siamese=task.siamese)
+        lengths = sequence_lengths(tokens, self.template, max_length=packing.max_length, siamese=packing.siamese)
         batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
-        outputs = torch.empty(rows, task.outputs)
+        outputs = torch.empty(rows, width)
         was_training = self.model.training
         self.model.eval()
-        with torch.inference_mode(), bar(title or task.name, total=rows) as line:
+        with torch.inference_mode(), bar(title, total=rows) as line:
             for chosen in batches:
-                portion = Portion(task.name, task.name, tokens, chosen, task.max_length, task.siamese)
-                outputs[torch.from_numpy(chosen)] = _checked(
-                    self.forward(portion, self.template), task, len(chosen)
-                ).cpu()
+                portion = Portion(packing.task, packing.task, tokens, chosen, packing.max_length, packing.siamese)
+                found = forward(portion, self.template)
+                outputs[torch.from_numpy(chosen)] = _checked(found, packing.task, (len(chosen), width)).cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)
         return outputs
 
 
-def _checked(outputs: Tensor, task: Task, rows: int) -> Tensor:
+def _checked(outputs: Tensor, task: str, shape: tuple[int, int]) -> Tensor:
     """Return the outputs of a task's pooling and head if they have the right shape."""
-    if outputs.shape == (rows, task.outputs):
+    if outputs.shape == shape:
         return outputs
     raise RecipeError(
-        f"tasks.{task.name}: for {rows} rows, pooling and head give outputs of shape {tuple(outputs.shape)}; "
-        f"expected {(rows, task.outputs)}.",
+        f"tasks.{task}: for {shape[0]} rows, pooling and head give outputs of shape {tuple(outputs.shape)}; "
+        f"expected {shape}.",
         hint="A pooling returns (sequences, hidden), a head (examples, outputs).",
     )
 
@@ -82,10 +129,12 @@ def evaluate_tasks(
     inference: Inference, tasks: Mapping[str, Task], datasets: Mapping[str, Dataset]
 ) -> list[TaskResult]:
     """Score every task on its rows."""
-    return [
-        score(tasks[name], dataset, inference.answer(tasks[name], dataset.tokens, title=f"evaluating {name}"))
-        for name, dataset in datasets.items()
-    ]
+    results = []
+    for name, dataset in datasets.items():
+        outputs = inference.outputs(tasks[name], dataset.tokens, title=f"evaluating {name}")
+        result = score(tasks[name], dataset, inference.decode(tasks[name], outputs))
+        results.append(replace(result, outputs=outputs.double().numpy()))
+    return results
 
 
 def score(task: Task, dataset: Dataset, decoded: Decoded) -> TaskResult:
@@ -112,10 +161,15 @@ def _score(name: str, gold: Values, decoded: Decoded) -> float:
 
 
 def constant_baseline(task: Task, train: Dataset, dev: Dataset) -> float:
-    """Return the main metric of the target's best constant prediction, such as the most frequent class or the mean."""
+    """Return the main metric of the target's best constant prediction, such as the most frequent class or the mean.
+
+    A metric of probabilities gets the share of each class among the training rows.
+    """
     assert train.labels is not None and dev.labels is not None
-    constant = np.full_like(dev.labels, task.target.baseline(train.labels))
-    return find_metric(task.metric)(dev.labels, constant)
+    metric, target = find_metric(task.metric), task.target
+    shares = np.tile(target.class_counts(train.labels) / len(train), (len(dev), 1))
+    constant = np.full_like(dev.labels, target.baseline(train.labels))
+    return metric(dev.labels, metric.compared(constant, shares))
 
 
 def by_length(lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:

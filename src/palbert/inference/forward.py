@@ -1,4 +1,4 @@
-"""Forward: the outputs of a model for one batch of rows; small batches on CUDA are replayed as graphs."""
+"""Forward: what a model is asked, for one batch of rows; small batches on CUDA are replayed as graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from palbert.batch import PackedBatch
 from palbert.data.collate import Filling, Portion, collate, sequence_lengths
 from palbert.data.tokenizer import Template
-from palbert.model.multitask import MultiTaskModel
+from palbert.inference.questions import Question
 from palbert.runtime.graphs import Recorder
 from palbert.runtime.replay import Replay, Work
 
@@ -29,23 +29,22 @@ class Forward:
 
     def __init__(
         self,
-        model: MultiTaskModel,
+        question: Question,
         device: torch.device,
         arithmetic: Callable[[], AbstractContextManager[Any]],
     ) -> None:
-        self.model = model
+        self.question = question
         self.device = device
         self.arithmetic = arithmetic
 
     def __call__(self, portion: Portion, template: Template) -> Tensor:
-        """Return the head's outputs, (rows, outputs), on the device."""
+        """Return the outputs, (rows, outputs), on the device."""
         return self.compute(collate([portion], template).to(self.device))
 
     def compute(self, batch: PackedBatch) -> Tensor:
         """Return the outputs of a batch of one part."""
         with self.arithmetic():
-            outputs: dict[str, Tensor] = self.model(batch)
-        return outputs[next(iter(batch.parts))]
+            return self.question(batch)
 
 
 class ReplayedForward(Forward):
@@ -61,8 +60,8 @@ class ReplayedForward(Forward):
         self.replay = Replay(Recorder(self.device), what="answers")
 
     def __call__(self, portion: Portion, template: Template) -> Tensor:
-        """Return the head's outputs, (rows, outputs), on the device."""
-        filled = None if self.replay.obstacle or self.model.training else fill_up(portion, template)
+        """Return the outputs, (rows, outputs), on the device."""
+        filled = None if self.replay.obstacle or self.question.model.training else fill_up(portion, template)
         if filled is None:
             return super().__call__(portion, template)
         outputs = self.replay(self._work, [collate([filled], template)])["outputs"]

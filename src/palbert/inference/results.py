@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ class TaskResult:
     """The predictions, in the form of the labels."""
     probabilities: NDArray[np.float64] | None
     """(rows, classes), where the target has classes."""
+    outputs: NDArray[np.float64] | None = field(default=None, repr=False)
+    """The head's outputs, before any calibration, (rows, outputs)."""
 
     @property
     def wrong(self) -> NDArray[np.bool_]:

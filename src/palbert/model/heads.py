@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from palbert.model.comparison import compare, compared_size
 from palbert.options import check_number
 
 
@@ -24,6 +27,13 @@ class Head(nn.Module, ABC):
     targets: ClassVar[tuple[str, ...]] = ()
     """The targets, and those derived from them, that the head can answer; empty for all."""
 
+    starts: ClassVar[bool] = False
+    """Whether the head has a `start`."""
+
+    def start(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
+        """Take the weights of a linear model of mean vectors, (features, outputs) and (outputs,)."""
+        raise NotImplementedError
+
     @abstractmethod
     def forward(self, *vectors: Any, **_: Any) -> Tensor:
         """Map `vectors` tensors of shape (examples, hidden) to (examples, outputs)."""
@@ -31,6 +41,8 @@ class Head(nn.Module, ABC):
 
 class Linear(Head):
     """Dropout, then one linear layer."""
+
+    starts = True
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float) -> None:
         super().__init__()
@@ -40,6 +52,27 @@ class Linear(Head):
     def forward(self, vector: Tensor) -> Tensor:
         """Map (n, hidden) to (n, outputs)."""
         return self.output(self.dropout(vector))  # type: ignore[no-any-return]
+
+    def start(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
+        """Answer as the linear model does."""
+        with torch.no_grad():
+            self.output.weight.copy_(torch.from_numpy(weight.T.copy()))
+            self.output.bias.copy_(torch.from_numpy(bias))
+
+
+class Compare(Linear):
+    """Dropout, then one linear layer on (û, v̂, |û − v̂|, û ∘ v̂, cos), with û and v̂ of length 1."""
+
+    vectors = 2
+
+    def __init__(self, hidden_size: int, *, outputs: int, dropout: float) -> None:
+        super().__init__(compared_size(hidden_size), outputs=outputs, dropout=dropout)
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:  # type: ignore[override]  # siamese tasks give two
+        """Map two (n, hidden) to (n, outputs)."""
+        *groups, cosine = compare(first, second)
+        kept = self.dropout(torch.cat(groups, dim=1))  # the cosine is one number that all answers rely on
+        return self.output(torch.cat([kept, cosine], dim=1))  # type: ignore[no-any-return]
 
 
 class MLP(Head):
@@ -102,6 +135,7 @@ class Cosine(Head):
 
     vectors = 2
     targets = ("number",)
+    starts = True
 
     def __init__(
         self,
@@ -124,6 +158,12 @@ class Cosine(Head):
         """Map two (n, hidden) to (n, 1)."""
         u, v = self.layer(self.dropout(first)), self.layer(self.dropout(second))
         return self.scale * torch.cosine_similarity(u, v, dim=1).relu().unsqueeze(1)
+
+    def start(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
+        """Answer by the plain cosine of the vectors, whatever the linear model is."""
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.eye(len(self.layer.weight)))
+            self.layer.bias.zero_()
 
 
 def _dropout(rate: float) -> nn.Dropout:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -61,14 +62,32 @@ class MultiTaskModel(nn.Module):
 
     def vectors(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> dict[str, Tensor]:
         """Return each part's pooled vectors, (sequences, hidden); `embeddings` replace the looked-up words."""
+        hidden = self.states(batch, embeddings=embeddings)
+        return {name: self._pool(hidden, batch, part) for name, part in batch.parts.items()}
+
+    def states(self, batch: PackedBatch, *, embeddings: Tensor | None = None) -> Tensor:
+        """Return the encoder's output, (tokens, hidden), with each part's adapter; `embeddings` replace the words."""
         adapters = {task: self.adapters[owner] for task, owner in self.adapter_of.items()}
         branches = AdapterBranches(adapters, batch) if adapters else PLAIN  # type: ignore[arg-type]
-        hidden = self.encoder(batch, embeddings=embeddings, branches=branches)  # (tokens, hidden)
-        return {name: self._pool(hidden, batch, part) for name, part in batch.parts.items()}
+        hidden: Tensor = self.encoder(batch, embeddings=embeddings, branches=branches)
+        return hidden
+
+    def answers_of(self, tasks: Iterable[str], batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the outputs of several tasks for the only part of a batch, from one pass of the encoder.
+
+        The tasks must have the same adapter as the part's own task, or all of them none.
+        """
+        hidden, [part] = self.states(batch), batch.parts.values()
+        parts = {task: replace(part, task=task) for task in tasks}
+        vectors = {task: self._pool(hidden, batch, each) for task, each in parts.items()}
+        return self.answers(replace(batch, parts=parts), vectors)
 
     def _pool(self, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return the vectors of one part, (sequences, hidden)."""
-        pooling: Pooling = self.poolings[part.task]  # type: ignore[assignment]
+        return self.pooled(hidden, batch, part, pooling=self.poolings[part.task])  # type: ignore[arg-type]
+
+    def pooled(self, hidden: Tensor, batch: PackedBatch, part: Part, *, pooling: Pooling) -> Tensor:
+        """Return the vectors of one part by the given pooling, (sequences, hidden)."""
         vectors: Tensor = pooling(hidden, batch, part)
         return self.encoder.pool(vectors) if pooling.through_pooler else vectors
 

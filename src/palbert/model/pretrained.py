@@ -21,6 +21,7 @@ from torch import Tensor
 from palbert.errors import EncoderError
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
+from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
 from palbert.runtime.files import disk_errors, new_file, sha256, write_text
 
 MINILM = "minilm"
@@ -52,12 +53,16 @@ OTHER_FILES = (
     "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model",
 )  # fmt: skip
 
+SENTENCE_SETTINGS = "sentence_bert_config.json"
+"""Where sentence-transformers keeps how many tokens a text may have."""
+
 
 def resolve_encoder(name: str) -> Path:
     """Find the folder of an encoder; fetch it if necessary.
 
     Args:
-        name: `minilm`, a folder in the usual Hugging Face layout, or a Hub id with an optional `@revision`.
+        name: `minilm`, a folder in the usual Hugging Face layout, a run folder or one of its checkpoints, or a Hub id
+            with an optional `@revision`.
 
     Raises:
         EncoderError: There is no such encoder, or it cannot be fetched.
@@ -66,7 +71,7 @@ def resolve_encoder(name: str) -> Path:
         return _minilm()
     folder = Path(name).expanduser()
     if name and folder.is_dir():
-        return folder
+        return encoder_in(folder)
     if folder.is_file():
         raise EncoderError(f"Encoder '{name}': expected a folder, found a file.")
     hub_id = HUB_ID.fullmatch(name)
@@ -84,7 +89,7 @@ def load_encoder(
     """Load an encoder from a folder, float32, in training mode.
 
     Args:
-        folder: With config.json and weights: safetensors, or else pytorch_model.bin.
+        folder: With config.json and weights, safetensors or else pytorch_model.bin; or a checkpoint of a run.
         dropout: Overrides the dropout in config.json.
         attention_dropout: Overrides the attention dropout in config.json.
 
@@ -107,7 +112,9 @@ def load_encoder(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return the content of a folder's config.json."""
+    """Return the content of a folder's config.json, or what it would be for a checkpoint of a run."""
+    if is_checkpoint(folder):
+        return trained_settings(folder)
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
     return _read_json(folder / "config.json")
@@ -168,7 +175,9 @@ def _shards(listing: Path) -> list[Path]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Return all weights of a folder by their names in the files, heads included."""
+    """Return all weights of a folder by their names in the files, heads included; of a checkpoint, the encoder's."""
+    if is_checkpoint(folder):
+        return trained_weights(folder)
     weights: dict[str, Tensor] = {}
     for file in weight_files(folder):
         read: Callable[[Path], dict[str, Tensor]]
@@ -229,7 +238,9 @@ def _from_hub(repository: str, *, revision: str | None) -> Path:
 def _fetch(repository: str, revision: str | None, weights: WeightFiles) -> Path:
     from huggingface_hub import snapshot_download
 
-    fetch = partial(snapshot_download, repository, revision=revision, allow_patterns=[*OTHER_FILES, *weights])
+    fetch = partial(
+        snapshot_download, repository, revision=revision, allow_patterns=[*OTHER_FILES, SENTENCE_SETTINGS, *weights]
+    )
     try:
         return Path(fetch())
     except Exception as error:  # the classes behind these differ between versions and HTTP libraries

@@ -16,7 +16,8 @@ from palbert.options import check_number
 from palbert.targets import Target
 from palbert.tasks.sets import SetSpec
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
+"""Called with outputs and labels, it returns the mean over the rows; one that takes `reduction="none"`, each row's."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from palbert.batch import PackedBatch
 from palbert.errors import PalbertError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term
+from palbert.objectives.row_losses import part_loss
 from palbert.objectives.supervised import mean
 from palbert.options import check_number
 
@@ -21,6 +22,8 @@ class Distillation(Term):
     temperature T (Hinton et al. 2015, arXiv:1503.02531, section 2), or the squared distance from the mean of their
     numbers. w = ½ and T = 1 give the average of both losses as in arXiv:1904.09482. Single-task teachers and a student
     that learns all tasks are also the setting of arXiv:1907.04829.
+
+    Weights of rows and classes apply to L(labels) alone: a teacher has learned from rows of its own.
 
     The teachers' outputs for all training rows are computed before training, without dropout, so a step costs nothing
     more.
@@ -38,10 +41,11 @@ class Distillation(Term):
         """Return what has to be added to the loss on the labels to get the weighted mean of both."""
         values = {}
         for name, part in batch.parts.items():
-            goal, labels, teachers = self.goals[name], part.labels, part.teacher_outputs
-            assert labels is not None and teachers is not None, f"{name}: labels and teachers' outputs"
+            goal, teachers = self.goals[name], part.teacher_outputs
+            assert teachers is not None, f"{name}: teachers' outputs"
             differences = [
-                goal.target.soft_loss(outputs, teachers, temperature=self.temperature) - goal.loss(outputs, labels)
+                goal.target.soft_loss(outputs, teachers, temperature=self.temperature)
+                - part_loss(goal.loss, outputs, part, name=name)
                 for outputs in forward_pass.answers(name)
             ]
             values[name] = self.weight * mean(differences)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palbert.errors import DataError
 from palbert.objectives import Loss
+from palbert.objectives.losses import Reduction
 from palbert.targets import Target
 
 ROUNDING = 1e-9
@@ -31,15 +32,34 @@ class LogitAdjusted:
         self.loss = loss
         self.shift = torch.from_numpy(shift).float()
 
-    def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
+    def __call__(self, outputs: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
         """Return the loss of the shifted outputs, (rows, outputs)."""
         if self.shift.device != outputs.device:  # copied once, from pinned memory, without waiting
             shift = self.shift.pin_memory() if outputs.is_cuda else self.shift
             self.shift = shift.to(outputs.device, non_blocking=True)
-        return self.loss(outputs + self.shift, labels)
+        rows = {} if reduction == "mean" else {"reduction": reduction}  # a loss of others may not take it
+        return self.loss(outputs + self.shift, labels, **rows)
 
 
-def adjusted(loss: Loss, labels: NDArray[Any], prior: Sequence[float], *, target: Target, name: str) -> Loss:
+def class_shares(target: Target, labels: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Return the share of each class among rows, or of the weight of the rows with each class."""
+    if weights is None:
+        return target.class_counts(labels) / len(labels)
+    unique, inverse = np.unique(labels, axis=0, return_inverse=True)
+    totals = np.bincount(inverse.reshape(-1), weights=weights)
+    counts = [total * target.class_counts(unique[index : index + 1]) for index, total in enumerate(totals)]
+    return np.asarray(np.sum(counts, axis=0) / totals.sum(), dtype=np.float64)
+
+
+def adjusted(
+    loss: Loss,
+    labels: NDArray[Any],
+    prior: Sequence[float],
+    *,
+    target: Target,
+    name: str,
+    weights: NDArray[Any] | None = None,
+) -> Loss:
     """Return a loss whose outputs are for a prior; the loss itself if the labels have these shares already.
 
     Args:
@@ -48,8 +68,9 @@ def adjusted(loss: Loss, labels: NDArray[Any], prior: Sequence[float], *, target
         prior: The share of each class where the model will be used.
         target: What an answer is.
         name: The set, for errors.
+        weights: How much each row counts; all alike unless given.
     """
-    shares = target.class_counts(labels) / len(labels)
+    shares = class_shares(target, labels, weights)
     for share, lack in ((0, "none of"), (1, "no row without")):
         if (shares == share).any():
             found = ", ".join(str(index) for index in np.flatnonzero(shares == share))

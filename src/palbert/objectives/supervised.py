@@ -9,6 +9,7 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.objectives import Loss, check_loss
+from palbert.objectives.row_losses import part_loss
 
 
 class Supervised:
@@ -18,7 +19,7 @@ class Supervised:
         self.losses = dict(losses)
 
     def __call__(self, batch: PackedBatch, answers: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
-        """Return each set's mean loss, times the share of the step's rows that this batch holds.
+        """Return each set's mean loss, rows weighted, times the share of the step's rows that this batch holds.
 
         Args:
             batch: The batch, with labels.
@@ -27,8 +28,7 @@ class Supervised:
         losses = {}
         for name, each in answers.items():
             part = batch.parts[name]
-            assert part.labels is not None, f"{name}: a training batch has labels"
-            found = [self.losses[name](outputs, part.labels) for outputs in each]
+            found = [part_loss(self.losses[name], outputs, part, name=name) for outputs in each]
             for loss in found:
                 check_loss("The loss", name, loss, known=batch.parts)
             losses[name] = mean(found) * part.share

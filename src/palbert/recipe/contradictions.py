@@ -43,9 +43,14 @@ def _phase_tasks(recipe: Recipe, names: Collection[str]) -> Iterator[str]:
 
 def _phase_intervals(recipe: Recipe) -> Iterator[str]:
     for number, phase in enumerate(recipe.phases):
-        for name in ("log_every", "save_every"):
+        for name in ("log_every", "save_every", "patience", "time_limit"):
             if getattr(phase.training, name) != getattr(recipe.training, name):
                 yield f"phases.{number}.training.{name}: this is set for the whole run, in [training]."
+
+
+def _automatic(recipe: Recipe) -> Iterator[str]:
+    if recipe.training.auto and recipe.phases:
+        yield "training.auto: a recipe with phases sets its epochs and rates itself. Leave auto out."
 
 
 def _trained_parts(recipe: Recipe) -> Iterator[str]:
@@ -85,6 +90,7 @@ def _dropout(recipe: Recipe) -> Iterator[str]:
 
 CHECKS: tuple[tuple[set[str], Callable[[Recipe], Iterator[str]]], ...] = (
     ({"training", "phases"}, _phase_intervals),
+    ({"training", "phases"}, _automatic),
     ({"training", "phases", "encoder", "adapters"}, _trained_parts),
     ({"training", "phases", "encoder"}, _mixout),
     ({"encoder", "objectives"}, _dropout),

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from palbert.errors import did_you_mean
 from palbert.tasks.catalog import CATALOG, COURSE_FILES, EXTRA_SETS, HUB_SOURCES, SAMPLES
+
+DEFINING = ("kind", "text", "label", "labels", "target", "classes", "range")
+"""Settings that say what a task is; one that has any of them and a training file of its own is not the catalog's."""
 
 
 def with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,12 +22,33 @@ def with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(tasks, dict):
         return merged
     merged["tasks"] = {
-        name: _with_extra_sets({**_task_defaults(str(name), data), **_given(task)}, data)
+        name: _with_extra_sets({**_task_defaults(_known_as(str(name), task), data), **_given(task)}, data)
         if isinstance(task, dict)
         else task
         for name, task in tasks.items()
     }
     return merged
+
+
+def _known_as(name: str, task: Mapping[str, Any]) -> str:
+    """Return the name under which the catalog knows a task, or none: a task of the user's may have any name."""
+    own = task.get("train") and any(task.get(key) is not None for key in DEFINING)
+    return str(task.get("catalog") or ("" if own else name))
+
+
+def unknown_catalogs(values: Mapping[str, Any]) -> list[str]:
+    """Return a problem for each task that asks for settings that the catalog does not have."""
+    tasks = values.get("tasks")
+    named = {
+        name: task["catalog"]
+        for name, task in (tasks.items() if isinstance(tasks, dict) else ())
+        if isinstance(task, dict) and task.get("catalog") is not None
+    }
+    return [
+        f"tasks.{name}.catalog: unknown task {known!r}. {did_you_mean(str(known), CATALOG)}"
+        for name, known in named.items()
+        if known not in CATALOG
+    ]
 
 
 def repeated_tasks(values: Mapping[str, Any]) -> list[str]:
@@ -50,7 +75,7 @@ def _with_extra_sets(task: dict[str, Any], data: Any) -> dict[str, Any]:
 
 def _given(task: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out None: TOML has no such value, so it would not survive being written and read again."""
-    return {key: value for key, value in task.items() if value is not None}
+    return {key: value for key, value in task.items() if value is not None and key != "catalog"}
 
 
 def _extra_defaults(name: str, data: Any) -> dict[str, Any]:

@@ -9,8 +9,15 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.recipe.likely import likely_key
 from palbert.recipe.schema import Recipe
 from palbert.tasks.catalog import CATALOG
+
+
+class Problem(str):
+    """A problem of a recipe; `details` help those who ask for more."""
+
+    details = ""
 
 
 def refusal(name: str, problems: Iterable[str]) -> RecipeError:
@@ -20,7 +27,9 @@ def refusal(name: str, problems: Iterable[str]) -> RecipeError:
         name: The file, or what else was read.
         problems: Each with its place in the file.
     """
-    return RecipeError("\n".join(f"{name}: {problem}" for problem in dict.fromkeys(problems)))
+    found = list(dict.fromkeys(problems))
+    details = [problem.details for problem in found if isinstance(problem, Problem) and problem.details]
+    return RecipeError("\n".join(f"{name}: {problem}" for problem in found), details="\n".join(dict.fromkeys(details)))
 
 
 def explain(findings: Iterable[ErrorDetails], schema: type[BaseModel] = Recipe) -> list[str]:
@@ -39,7 +48,7 @@ def _explain(finding: ErrorDetails, schema: type[BaseModel]) -> list[str]:
     where = ".".join(place) or "recipe"
     kind, found = finding["type"], finding.get("input")
     if kind == "extra_forbidden":
-        return [f"{where}: unknown key. {did_you_mean(place[-1], _fields_at(place[:-1], schema))}"]
+        return [_unknown_key(place, schema)]
     if kind == "missing" and len(place) == 3 and found == {"name": place[1]}:
         own = f"A task of your own needs kind, target and text in a table [{'.'.join(place[:-1])}]."
         return [f"{'.'.join(place[:-1])}: unknown task. {did_you_mean(place[-2], CATALOG)} {own}"]
@@ -51,6 +60,17 @@ def _explain(finding: ErrorDetails, schema: type[BaseModel]) -> list[str]:
         return [_with_stop(f"{where}: {line}" if place else line) for line in lines]  # a recipe's name their places
     hidden = kind == "unknown_name" or isinstance(found, dict | list) or found is None
     return [_with_stop(f"{where}: {finding['msg']}" + ("" if hidden else f", found {found!r}"))]
+
+
+def _unknown_key(place: list[str], schema: type[BaseModel]) -> Problem:
+    """Return the likely meaning of a key; where there is none, the known keys of its table."""
+    siblings = _fields_at(place[:-1], schema)
+    likely = likely_key(place, siblings, _fields_at([], schema) if schema is Recipe else [])
+    known = f"Known: {', '.join(sorted(siblings))}."
+    where = ".".join(place)
+    problem = Problem(f"{where}: unknown key. {f'Did you mean {likely}?' if likely else known}")
+    problem.details = f"{'.'.join(place[:-1]) or 'recipe'}: {known}" if likely else ""
+    return problem
 
 
 def _with_stop(text: str) -> str:

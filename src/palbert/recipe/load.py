@@ -11,13 +11,24 @@ from typing import Any
 import tomli_w
 
 from palbert.errors import RecipeError, did_you_mean
-from palbert.recipe.defaults import repeated_tasks, with_catalog
+from palbert.recipe.auto import without_open
+from palbert.recipe.defaults import repeated_tasks, unknown_catalogs, with_catalog
 from palbert.recipe.explain import refusal
+from palbert.recipe.from_file import is_data_file, values_of_file
+from palbert.recipe.inferred import with_inferred
 from palbert.recipe.overrides import apply_override, has_setting
-from palbert.recipe.paths import Problems, missing_files, missing_texts, with_absolute_folders, with_absolute_paths
+from palbert.recipe.paths import (
+    Problems,
+    missing_files,
+    missing_texts,
+    with_absolute_folders,
+    with_absolute_paths,
+    with_relative_paths,
+)
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.recipe.validate import validate
+from palbert.recipe.values import Files, plain, with_files
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,24 +40,39 @@ log = logging.getLogger(__name__)
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
 
 
-def load_recipe(source: str | Path, *, overrides: Sequence[str] = (), check_files: bool = True) -> Recipe:
+def load_recipe(
+    source: str | Path | Mapping[str, Any],
+    *,
+    overrides: Sequence[str] = (),
+    check_files: bool = True,
+    files: Files | None = None,
+) -> Recipe:
     """Read a recipe file, or a built-in recipe by name, and apply `key=value` overrides.
 
     Args:
-        source: A file, or the name of a built-in recipe.
+        source: A file, the name of a built-in recipe, or a recipe as nested values. A data file stands for a recipe
+            with one task that is trained on it.
         overrides: Settings as `key=value`.
         check_files: Refuse a recipe whose data files do not exist.
+        files: Files of tasks that replace the recipe's own.
     """
-    path = find_recipe(source)
-    values = read_toml(path)
+    if isinstance(source, Mapping):
+        values, folder, name = plain(source), Path.cwd(), "recipe"
+    else:
+        path = find_recipe(source)
+        values = values_of_file(path) if is_data_file(path) else read_toml(path)
+        folder, name = path.parent, str(path)
     for override in overrides:
         apply_override(values, override)
-    recipe = make_recipe(values, folder=path.parent, name=str(path), check_files=check_files)
+    values = with_files(values, files or {})
+    recipe = make_recipe(values, folder=folder, name=name, check_files=check_files)
     for override in overrides:
         phases = enumerate(values.get("phases", ()))
         own = [phase.get("name") or f"phases.{number}" for number, phase in phases if has_setting(phase, override)]
         if own:
-            log.warning("--set %s: has no effect on phases with a setting of their own: %s", override, ", ".join(own))
+            log.warning(
+                "override %s: has no effect on phases with a setting of their own: %s", override, ", ".join(own)
+            )
     return recipe
 
 
@@ -68,6 +94,8 @@ def find_recipe(source: str | Path) -> Path:
     if builtin.is_file():
         return builtin
     known = did_you_mean(str(source), [recipe.stem for recipe in BUILTIN_FOLDER.glob("*.toml")])
+    if is_data_file(path):
+        raise RecipeError(f"No such file: {source}")
     raise RecipeError(f"No recipe file '{source}', and no built-in recipe of that name.", hint=known)
 
 
@@ -97,13 +125,15 @@ def make_recipe(
         name: The name of the recipe in error messages.
         check_files: Refuse a recipe whose data files do not exist.
     """
-    folder = folder or Path.cwd()
+    folder, values = folder or Path.cwd(), plain(values)
     unresolved: Problems = {}
     completed = with_catalog(with_absolute_folders(values, folder, unresolved))
-    problems = [*unresolved.values(), *repeated_tasks(values)]
+    problems = [*unresolved.values(), *repeated_tasks(values), *unknown_catalogs(values)]
     data_is_known = "data" not in unresolved
+    completed, open_tasks = with_inferred(completed, folder, check_files=check_files and data_is_known)
     recipe, found = validate(completed)
-    problems += found
+    problems += open_tasks.values()
+    problems += [each for each in found if not any(each.startswith(f"tasks.{task}.") for task in open_tasks)]
     unresolved.clear()
     recipe = with_absolute_paths(recipe, folder, unresolved)
     problems += unresolved.values()
@@ -125,9 +155,20 @@ def with_texts(recipe: Recipe, files: Sequence[str | Path]) -> Recipe:
     return recipe
 
 
-def dump_recipe(recipe: Recipe) -> str:
-    """Write a recipe with all its defaults as TOML, which gives the same recipe when it is read."""
-    values = recipe.model_dump(exclude_none=True)
-    for task in values["tasks"].values():
+def dump_recipe(recipe: Recipe, *, rows: Path | None = None) -> str:
+    """Write a recipe with all its defaults as TOML, which gives the same recipe when it is read.
+
+    Args:
+        recipe: What to write.
+        rows: A folder next to the file that is written; files in it are named relative to that file.
+    """
+    values = without_open(recipe.model_dump(exclude_none=True), recipe)
+    if rows:
+        values = with_relative_paths(values, rows)
+    for name, task in values["tasks"].items():
         del task["name"]  # the key of the task's table
+        held_out = recipe.tasks[name].held_out
+        if held_out:
+            del task["held_out"]
+            task["dev"] = held_out.short
     return tomli_w.dumps(values)

@@ -20,7 +20,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     """Apply one `a.b.c=value`, where value is TOML, or text if it is not valid TOML."""
     key, separator, text = (part.strip() for part in override.partition("="))
     if not separator or not key:
-        raise RecipeError(f"--set {override}: expected key=value, such as training.epochs=5.")
+        raise RecipeError(f"override {override}: expected key=value, such as training.epochs=5.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -34,7 +34,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
             place[parent] = {str(name): {} for name in place[parent]}
         place = place.setdefault(parent, {})
         if not isinstance(place, dict):
-            raise RecipeError(f"--set {override}: '{parent}' is not a table.")
+            raise RecipeError(f"override {override}: '{parent}' is not a table.")
     place[last] = _from_current_folder(key, value)
 
 

@@ -25,7 +25,7 @@ def expand(path: str) -> Path:
     if "$" in expanded and not Path(expanded).exists():
         raise RecipeError(
             f"'{path}': this environment variable is not set.",
-            hint="Set it, or give the folder: --set data=DIR, --set encoder=DIR (reproduce: --data, --encoder).",
+            hint="Set it, or give the folder with an override: data=DIR or encoder=DIR (reproduce: --data, --encoder).",
         )
     found = Path(expanded).expanduser()
     return Path.cwd() / found if path.startswith("$") else found
@@ -50,17 +50,27 @@ def with_absolute_folders(values: Mapping[str, Any], start: Path, problems: Prob
     return values
 
 
+def rows_folder(values: Mapping[str, Any], folder: Path) -> Path:
+    """Return where the file names of tasks start: at the folder that `data` names, or else at the recipe's own."""
+    data = values.get("data")
+    if data == "samples":
+        return SAMPLES_FOLDER
+    return Path(data) if isinstance(data, str) and data != "hub" else folder
+
+
 def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Recipe:
     """Return a recipe with absolute paths for all files of its tasks, plain texts and teachers."""
     own_folder = recipe.data is not None and recipe.data not in ("samples", "hub")
     data = Path(recipe.data or "") if own_folder else folder
-    rows = SAMPLES_FOLDER if recipe.data == "samples" else data
+
+    def start_of(path: str) -> Path:  # files next to the recipe can be used with the sample rows, too
+        return SAMPLES_FOLDER if recipe.data == "samples" and (SAMPLES_FOLDER / path).is_file() else data
 
     def absolute(sources: Sources, place: str) -> Sources:
         return tuple(
             source
             if source.path.startswith("hf:")
-            else source.model_copy(update={"path": _absolute(source.path, rows, place, problems)})
+            else source.model_copy(update={"path": _absolute(source.path, start_of(source.path), place, problems)})
             for source in sources
         )
 
@@ -78,7 +88,42 @@ def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Rec
     if section:  # plain texts next to the recipe can be used with the sample rows, too
         text = tuple(_absolute(path, data, "pretraining.text", problems) for path in section.text)
         section = section.model_copy(update={"text": text})
-    return recipe.model_copy(update={"tasks": tasks, "pretraining": section})
+    made_of = recipe.provenance
+    if made_of:
+        hashes = {
+            file if Path(file).is_absolute() else str((folder / file).resolve()): sha256
+            for file, sha256 in made_of.data_sha256.items()
+        }
+        made_of = made_of.model_copy(update={"data_sha256": hashes})
+    return recipe.model_copy(update={"tasks": tasks, "pretraining": section, "provenance": made_of})
+
+
+def with_relative_paths(values: Mapping[str, Any], rows: Path) -> dict[str, Any]:
+    """Return a recipe's values in which files in the folder `rows` are named relative to the folder's parent.
+
+    All other paths are absolute by then, so the folder that relative ones start at, `data`, is left out.
+    """
+    changed = False
+
+    def relative(value: Any) -> Any:
+        nonlocal changed
+        if isinstance(value, dict):
+            return {relative(key): relative(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [relative(item) for item in value]
+        if isinstance(value, str) and Path(value).parent == rows:
+            changed = True
+            return f"{rows.name}/{Path(value).name}"
+        return value
+
+    values = {**values, **{key: relative(values[key]) for key in ("tasks", "provenance") if key in values}}
+    own_folder = values.get("data") not in (None, "samples", "hub")
+    return {key: value for key, value in values.items() if not (changed and own_folder and key == "data")}
+
+
+def data_files(recipe: Recipe) -> list[str]:
+    """Return the paths of all files of a recipe's tasks."""
+    return [source.path for task in recipe.tasks.values() for sources in _sources(task).values() for source in sources]
 
 
 def _absolute(path: str, start: Path, place: str, problems: Problems) -> str:
@@ -95,7 +140,7 @@ def missing_files(recipe: Recipe) -> list[str]:
     problems = []
     for name, task in recipe.tasks.items():
         for place, sources in _sources(task).items():
-            if not sources and place != "test":
+            if not sources and place not in ("dev", "test"):  # dev rows are held out from train
                 problems.append(
                     f"tasks.{name}.{place}: no file given. "
                     f'Set tasks.{name}.{place} = "file.csv", or data = "samples", "hub" or a folder.'
@@ -108,7 +153,7 @@ def missing_files(recipe: Recipe) -> list[str]:
         problems += [
             f'tasks.{name}.drop_overlap: names "{kind}", but the task has no test files.'
             for kind in task.drop_overlap
-            if kind.startswith("test") and not task.test
+            if kind.startswith("test") and not task.test and not task.split
         ]
     return problems + missing_texts(recipe)
 

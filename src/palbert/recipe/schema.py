@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.recipe.auto import is_open
 from palbert.recipe.contradictions import contradictions
 from palbert.recipe.sections import (
     AdapterChoice,
@@ -68,6 +69,14 @@ class Recipe(Value):
             name: {"name": name, **task} if isinstance(task, dict) else task for name, task in values["tasks"].items()
         }
         return {**values, "tasks": tasks}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_open(cls, values: Any) -> Any:
+        """Make training automatic where nothing is said about it."""
+        if not isinstance(values, dict) or not is_open(values):
+            return values
+        return {**values, "training": {**(values.get("training") or {}), "auto": True}}
 
     @model_validator(mode="before")
     @classmethod

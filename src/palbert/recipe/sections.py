@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
+from palbert.runtime.durations import seconds_of
 from palbert.tasks.choices import Component, component
 from palbert.tasks.sources import Value
 
@@ -60,7 +61,9 @@ class EncoderSection(Value):
     """The pretrained encoder that all tasks share."""
 
     name: str = "minilm"
-    """A local folder in the Hugging Face layout, a Hub id, or "minilm"."""
+    """A local folder in the Hugging Face layout, a Hub id, "minilm", or the folder of a run."""
+    keep: tuple[Literal["heads", "adapters"], ...] = ()
+    """What tasks of the same name take over from the run that is the encoder; new weights unless given."""
     frozen: bool = False
     """Train everything but the encoder."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
@@ -81,6 +84,8 @@ class EncoderSection(Value):
 class TrainingSection(Value):
     """How long to train, on what, in which order."""
 
+    auto: bool = False
+    """Choose what this section and `[optimizer]` leave open for the number of training rows: see `recipe/auto.py`."""
     epochs: int = Field(default=3, ge=1)
     """Number of epochs; an evaluation follows each."""
     steps_per_epoch: int | None = Field(default=None, ge=1)
@@ -104,7 +109,23 @@ class TrainingSection(Value):
     log_every: int = Field(default=10, ge=1)
     """Steps between lines in metrics.jsonl."""
     save_every: int = Field(default=1000, ge=1)
-    """Steps between `last` checkpoints; one is written after each epoch in any case."""
+    """Steps between `last` checkpoints; one is written after each evaluation in any case."""
+    evaluate_every: int | None = Field(default=None, ge=1)
+    """Steps between evaluations within epochs; unless given, there is one after each epoch only."""
+    patience: int | None = Field(default=None, ge=1)
+    """Evaluations without a better overall score after which the run finishes; with phases, in the last one."""
+    time_limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds of training and evaluations after which the run finishes, or text such as "30 min" or "2h"."""
+
+    @field_validator("time_limit", mode="before")
+    @classmethod
+    def _read_duration(cls, value: Any) -> Any:
+        return seconds_of(value) if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_auto(cls, value: Any) -> Any:
+        return {"auto": True} if value == "auto" else value
 
 
 class OptimizerSection(Value):
@@ -182,6 +203,10 @@ class RunSection(Value):
     """Whether training steps are captured as CUDA graphs where possible: auto, or off."""
     tensorboard: bool = True
     """Write TensorBoard files next to metrics.jsonl, if tensorboard is installed."""
+    wandb: str = ""
+    """The project of Weights & Biases that the run is sent to; none unless given."""
+    mlflow: str = ""
+    """The experiment of MLflow that the run is written to; none unless given."""
 
 
 class Provenance(Value):

@@ -56,27 +56,34 @@ def paired(
     differences = first - second
     estimate = metric(gold, a) - metric(gold, b)
     low, high = bounds(differences, estimate, level=level)
+    # Where the metric is not defined, a resample speaks against a difference in either direction.
     # The observed sample counts as one more resample, so that p is never 0.
-    not_above = (np.count_nonzero(differences <= 0) + 1) / (resamples + 1)
-    not_below = (np.count_nonzero(differences >= 0) + 1) / (resamples + 1)
+    not_above = (np.count_nonzero(~(differences > 0)) + 1) / (resamples + 1)
+    not_below = (np.count_nonzero(~(differences < 0)) + 1) / (resamples + 1)
     return PairedDifference(estimate, low, high, min(1.0, 2.0 * min(not_above, not_below)))
 
 
 def distribution(
     gold: Values, predictions: Sequence[Values], metric: Metric, *, resamples: int = 1000, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the metric of each set of predictions on each resample, of shape (sets, resamples)."""
+    """Return the metric of each set of predictions on each resample, of shape (sets, resamples).
+
+    It is NaN where a user's own metric is not defined for the rows that were drawn.
+    """
     generator = np.random.default_rng(seed)
+    scorers = [metric.resampler(gold, predicted) for predicted in predictions]
     values = np.empty((len(predictions), resamples))
     for draw in range(resamples):
         rows = generator.integers(len(gold), size=len(gold))
-        drawn_gold = gold[rows]
-        for index, predicted in enumerate(predictions):
-            values[index, draw] = metric.function(drawn_gold, predicted[rows])
+        for index, score in enumerate(scorers):
+            values[index, draw] = score(rows)
     return values
 
 
 def bounds(values: NDArray[np.float64], estimate: float, *, level: float = 0.95) -> tuple[float, float]:
     """Return the ends of the central `level` of resampled values, widened if necessary to contain the estimate."""
-    low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    defined = values[np.isfinite(values)]
+    if not len(defined):
+        return estimate, estimate
+    low, high = np.quantile(defined, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
     return min(float(low), estimate), max(float(high), estimate)

@@ -47,6 +47,9 @@ class SplitSummary:
     overlap: Mapping[str, int] = field(default_factory=dict)
     """Training rows that also occur in dev or test, or share a text with them, by the kinds of `drop_overlap`."""
 
+    advice: tuple[str, ...] = ()
+    """Settings that the rows speak for, one sentence each; of a task's own training rows only."""
+
     @property
     def truncated_share(self) -> float:
         """The share of the sequences that are cut."""

@@ -12,6 +12,7 @@ import numpy as np
 from palbert.inference.results import TaskResult
 from palbert.metrics import Formula, Values, find_metric, is_metric, overall
 from palbert.reporting import plots
+from palbert.reporting.assessment import Assessment
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.page import Plot, plot, render
 from palbert.reporting.report_task import Resampled, TaskSection, task_section
@@ -33,6 +34,8 @@ class RunReport:
     results: list[TaskResult]
     formula: Formula | None = None
     """How the overall score is computed from the results; None if it is not."""
+    assessments: Mapping[str, Assessment] = field(default_factory=dict)
+    """How far the probabilities of each task can be trusted; nothing is said of tasks that are not here."""
     resampled: dict[str, Resampled] = field(default_factory=dict)
     """The scores on bootstrap resamples, by task; scores are shown without intervals where it has none."""
     baselines: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -90,6 +93,7 @@ def render_report(report: RunReport) -> str:
             resampled=report.resampled.get(result.task, {}),
             baselines=report.baselines,
             train_labels=report.train_labels.get(result.task),
+            assessment=report.assessments.get(result.task),
         )
         for index, result in enumerate(report.results)
     ]
@@ -183,12 +187,14 @@ def _score_plot(report: RunReport) -> list[Plot]:
     for task in _tasks_of(report, {name for record in evaluations for name in record.get("tasks", {})}):
         metric = main.get(task) or next(iter(_first(evaluations, task)), "")
         values = [record.get("tasks", {}).get(task, {}).get(metric, math.nan) for record in evaluations]
-        if is_metric(metric) and math.isinf(find_metric(metric).range[1]):
+        if is_metric(metric) and not find_metric(metric).bounded:
             values = [find_metric(metric).scaled(value) for value in values]
             metric = find_metric(metric).scaled_text(metric)
         scores[f"{task} {metric}"] = values
     totals = [math.nan if record.get("overall") is None else record["overall"] for record in evaluations]
-    caption = "Scores on dev after each epoch; 0 is before training. The best overall score is circled."
+    within = any(record["epoch"] % 1 for record in evaluations)
+    when = "at each evaluation, by epochs of training" if within else "after each epoch"
+    caption = f"Scores on dev {when}; 0 is before training. The best overall score is circled."
     epochs = [record["epoch"] for record in evaluations]
     return plot(caption, plots.score_curves, epochs, scores, overall=totals)
 
@@ -233,8 +239,9 @@ def _learning_summary(records: Sequence[Record]) -> str:
     totals = [(record["overall"], record["epoch"]) for record in evaluations if record.get("overall") is not None]
     if totals:
         best, epoch = max(totals, key=lambda each: each[0])  # of equal scores the first, as circled in the plot
-        when = "before training" if epoch == 0 else f"after epoch {epoch:g}"
+        when = "before training" if epoch == 0 else f"after epoch {epoch:.4g}"
         parts.append(f"The best overall score, {number(best)}, came {when}.")
+    parts += [f"The run finished early: {record['reason']}" for record in _of_kind(records, "end")]
     return " ".join(parts)
 
 

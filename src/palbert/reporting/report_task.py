@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from palbert.inference.results import TaskResult
 from palbert.metrics import ClassScores, Values, find_metric, is_metric
+from palbert.reporting import probability_plots
+from palbert.reporting.assessment import Assessment
 from palbert.reporting.bootstrap import bounds, distribution
-from palbert.reporting.page import Plot
+from palbert.reporting.page import Plot, plot
 from palbert.reporting.panels import ErrorRow, panels_of
 from palbert.reporting.wording import Score, number, percent
 
@@ -53,6 +55,9 @@ class TaskSection:
     """What the last column of the errors shows."""
     resampled: NDArray[np.float64] | None = field(repr=False)
     """The main metric on every resample."""
+    assessment: Assessment | None = None
+    """How far the probabilities can be trusted, where there are any."""
+    probability_plots: list[Plot] = field(default_factory=list)
 
 
 def resample_scores(result: TaskResult) -> Resampled:
@@ -67,6 +72,7 @@ def task_section(
     resampled: Resampled,
     baselines: Mapping[str, Mapping[str, float]],
     train_labels: Values | None,
+    assessment: Assessment | None = None,
 ) -> TaskSection:
     """Return what the report shows about one task."""
     panels = panels_of(result.target)
@@ -89,7 +95,21 @@ def task_section(
         errors_note=panels.errors_note(len(errors), int(result.wrong.sum())),
         measure=panels.measure,
         resampled=resampled.get(result.metric),
+        assessment=assessment,
+        probability_plots=[] if assessment is None else _probability_plots(result, assessment),
     )
+
+
+def _probability_plots(result: TaskResult, assessment: Assessment) -> list[Plot]:
+    """Draw the reliability diagram and accuracy by coverage."""
+    name = f"{result.task} ({result.split})"
+    kinds = {each.name: each.reliability for each in (assessment.before, assessment.after) if each is not None}
+    held = "How often predictions with a given probability are right; on the dashed line they are as often as they say."
+    answered = "Right answers if only the surest rows are answered; at the right end all are."
+    return [
+        *plot(held, probability_plots.reliability_diagram, kinds, name=name),
+        *plot(answered, probability_plots.coverage_curve, assessment.coverage, assessment.right, name=name),
+    ]
 
 
 def _resample(result: TaskResult, name: str) -> NDArray[np.float64]:
@@ -106,9 +126,9 @@ def _score(name: str, value: float, values: NDArray[np.float64] | None) -> Score
 def _strip(main: Score, baselines: Mapping[str, float]) -> Strip | None:
     if not is_metric(main.metric) or main.low is None or main.high is None:
         return None
-    start, end = find_metric(main.metric).range
-    if not np.isfinite(end):
+    if not find_metric(main.metric).bounded:
         return None
+    start, end = find_metric(main.metric).range
     # Most correlations are positive: half the line would be empty.
     start = start if min(main.low, *baselines.values(), 0.0) < 0.0 else 0.0
 
@@ -138,6 +158,8 @@ def _against_baselines(result: TaskResult, main: Score, baselines: Mapping[str, 
     known = {
         "majority / mean": result.target.constant_answer,
         "untrained heads": "the same encoder with untrained heads",
+        "linear probe": "a linear model on vectors of the untrained encoder",
+        "cosine": "the plain cosine of the untrained encoder's vectors",
     }
     what = known.get(name, f"the baseline “{name}”")
     reached = percent(value) if main.metric == "accuracy" else number(value)

@@ -9,12 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from palbert.build.teachers import teachers_sha256
-from palbert.data.readers import resolve_files
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder, weight_files, weights_sha256
+from palbert.readers import resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.reproduction.row_results import RowResult
 from palbert.runtime.files import sha256
+from palbert.tasks.sets import files_of
 
 NOT_TRAINED_ON = {"seed", "run", "description", "provenance", "data"}
 """Parts of a recipe that do not change training, or that other parts cover; results keep the seed separately."""
@@ -47,7 +48,8 @@ def describe_difference(recipe: Recipe, result: RowResult) -> str:
     """Say what a result was made with that differs from a recipe: another encoder, other files, or other settings."""
     if result["encoder"]["sha256"] != weights_sha256(resolve_encoder(recipe.encoder.name)):
         return f"another encoder, {result['encoder']['name']}"
-    sources = [source for spec in recipe.sets.values() for source in (*spec.files.sources, *spec.task.dev)]
+    files = [each for spec in recipe.sets.values() for each in (spec.files, files_of(spec.task, "dev"))]
+    sources = [source for each in files for source in each.sources]
     present = {_sha256(file) for source in sources for file in resolve_files(source.path)}
     changed = [name for name, known in result["data"]["files"].items() if known not in present]
     return f"different content of {', '.join(changed)}" if changed else "other settings"

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev, variance
 
-import numpy as np
-
-# Student's t, two-sided 95 %, for 1 to 30 degrees of freedom.
-T_975 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
+from palbert.reporting.student_t import student_t
 
 
 @dataclass(frozen=True)
@@ -66,11 +59,5 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> MeanDiff
     if squared_error == 0:  # a few identical scores do not prove that all seeds would agree
         return MeanDifference(difference, None, None)
     freedom = squared_error**2 / sum(part**2 / own for part, own in parts)
-    half = _student_t(freedom) * math.sqrt(squared_error)
+    half = student_t(freedom) * math.sqrt(squared_error)
     return MeanDifference(difference, difference - half, difference + half)
-
-
-def _student_t(freedom: float) -> float:
-    """Interpolate t linearly in 1 / freedom; the line lies slightly above t, so no interval is too narrow."""
-    inverse = 1 / np.arange(len(T_975), 0, -1)
-    return float(np.interp(1 / freedom, inverse, T_975[::-1]))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from palbert.data.readers import Chunk, no_column, read_chunks
 from palbert.errors import DataError
+from palbert.readers import Chunk, no_column, read_chunks
 from palbert.reproduction.course import course_file, course_text_columns
 from palbert.tasks.sources import Source, Sources
 from palbert.tasks.spec import Task
@@ -78,24 +78,27 @@ def _in_folder(source: Source, folder: str | Path | None) -> Source:
 
 
 def read_rows(task: Task, sources: Sources) -> SubmissionRows:
-    """Read the ids and texts of all rows; raise DataError for an empty or repeated id."""
+    """Read the ids and texts of all rows; number rows without an id from 0, and raise DataError for a repeated id."""
     first: dict[str, str] = {}
     texts: list[tuple[str, ...]] = []
+    numbered = 0
     for source in sources:
-        for chunk in read_chunks(source.path, quoting=source.quoting or task.quoting):
+        for chunk in read_chunks(source.path, dialect=source.dialect_over(task.dialect)):
             if not chunk.columns:
                 continue  # a JSONL file without rows has no columns
             columns = [chunk.column(name) for name in _text_columns(task, source, chunk)]
             for row, line, *cells in zip(_ids(task, chunk), chunk.lines, *columns, strict=True):
-                place, identity = f"{chunk.path}, line {line}", (row or "").strip()
-                if not identity:
-                    raise DataError(f"{place}: the id is empty.", hint="A submission needs an id for every row.")
+                place, given = f"{chunk.path}, line {line}", (row or "").strip()
+                identity = given or str(len(texts))  # as the prediction files of an evaluation have it
+                numbered += not given
                 if identity in first:
                     raise DataError(f"{place}: the id {identity} occurred before, in {first[identity]}.")
                 first[identity] = place
                 texts.append(tuple((cell or "").strip() for cell in cells))
     if not texts:
         raise DataError(f"{', '.join(source.path for source in sources)}: no rows for {task.name}.")
+    if numbered:
+        log.warning("%s: %d of %d rows have no id; they are numbered from 0.", task.name, numbered, len(texts))
     empty = sum(not all(row) for row in texts)
     if empty:
         log.warning("%s: %d of %d rows have an empty text; they are predicted too.", task.name, empty, len(texts))
@@ -103,14 +106,11 @@ def read_rows(task: Task, sources: Sources) -> SubmissionRows:
 
 
 def _ids(task: Task, chunk: Chunk) -> list[str | None]:
-    """Return the ids: the task's column, or the course's if the run was trained on other files."""
+    """Return the ids: the task's column, or the course's if the run was trained on other files; None without both."""
     for name in (task.id, "id"):
         if name in chunk.columns:
             return chunk.column(name)
-    raise DataError(
-        f"{chunk.path}: no column '{task.id}', and a submission needs an id for every row.",
-        hint=f"There are: {', '.join(name for name in chunk.columns if name)}.",
-    )
+    return [None] * len(chunk)
 
 
 def _text_columns(task: Task, source: Source, chunk: Chunk) -> Sequence[str]:

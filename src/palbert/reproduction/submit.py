@@ -13,6 +13,7 @@ from palbert.recipe.schema import Recipe
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
 from palbert.reproduction.submission_rows import SubmissionRows, find_files, read_rows
 from palbert.reproduction.with_dev import folder_with_dev, has_dev, is_finished, train_with_dev
+from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.predict import Predictor, load
 
@@ -30,7 +31,7 @@ class Submission:
 
 
 def submit(
-    run: str | Path,
+    run: AnyPath,
     *,
     test: str | Path | None = None,
     files: Mapping[str, str | Path] | None = None,

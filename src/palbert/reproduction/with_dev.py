@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from pathlib import Path
+from typing import Any
 
 from palbert.errors import CheckpointError, RecipeError, RunFolderError, StoppedError
 from palbert.recipe.load import load_recipe
@@ -12,20 +14,25 @@ from palbert.recipe.sections import Phase
 from palbert.reporting.wording import plural
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import read_description
+from palbert.training.hooks import read_records
 from palbert.verbs.train import train
 
 log = logging.getLogger(__name__)
+
+WITHOUT_LIMITS = {"patience": None, "time_limit": None}
 
 
 def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
     """Return a recipe that trains on train and dev together for a number of epochs, counted over all phases.
 
-    Its dev rows stay the same, so the scores of such a run are on rows that it was trained on.
+    Its dev rows stay the same, so the scores of such a run are on rows that it was trained on. They say nothing about
+    when to finish, so it does all of its epochs.
     """
     tasks = {
         name: task.model_copy(
             update={
                 "train": task.train + task.dev,
+                "train_on_dev": not task.dev,  # held out from the training files, or marked in them
                 "drop_overlap": tuple(kind for kind in task.drop_overlap if not kind.startswith("dev")),
             }
         )
@@ -33,15 +40,20 @@ def with_dev(recipe: Recipe, *, epochs: int) -> Recipe:
     }
     length = f"{epochs} epoch{'s' * (epochs > 1)}"
     added = f"Trained on train and dev together for {length}: scores on dev are on rows it was trained on."
-    changes = {"tasks": tasks, "description": f"{recipe.description} {added}".strip()}
+    changes: dict[str, Any] = {"tasks": tasks, "description": f"{recipe.description} {added}".strip()}
+    changes["training"] = recipe.training.model_copy(update=WITHOUT_LIMITS)
     if recipe.phases:
         return recipe.model_copy(update={**changes, "phases": _first_epochs(recipe.phases, epochs)})
-    return recipe.model_copy(update={**changes, "training": recipe.training.model_copy(update={"epochs": epochs})})
+    changes["training"] = changes["training"].model_copy(update={"epochs": epochs})
+    return recipe.model_copy(update=changes)
 
 
 def has_dev(recipe: Recipe) -> bool:
-    """Whether a recipe trains on all of its dev files."""
-    return all(source in task.train for task in recipe.tasks.values() for source in task.dev)
+    """Whether a recipe trains on all of its dev rows."""
+    return all(
+        all(source in task.train for source in task.dev) if task.dev else task.train_on_dev
+        for task in recipe.tasks.values()
+    )
 
 
 def _first_epochs(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
@@ -50,7 +62,8 @@ def _first_epochs(phases: tuple[Phase, ...], epochs: int) -> tuple[Phase, ...]:
     for phase in phases:
         own = min(phase.training.epochs, epochs)
         if own:
-            kept.append(phase.model_copy(update={"training": phase.training.model_copy(update={"epochs": own})}))
+            training = phase.training.model_copy(update={**WITHOUT_LIMITS, "epochs": own})
+            kept.append(phase.model_copy(update={"training": training}))
         epochs -= own
     return tuple(kept)
 
@@ -62,9 +75,11 @@ def folder_with_dev(folder: RunFolder) -> RunFolder:
 
 
 def is_finished(folder: RunFolder) -> bool:
-    """Whether a run has done all of its epochs; an interrupted one may have a report as well."""
+    """Whether a run has done all of its epochs or finished early; an interrupted one may have a report as well."""
     if not folder.recipe.is_file() or not folder.has_begun:
         return False
+    if any(record["kind"] == "end" for record in read_records(folder.metrics)):
+        return True
     epochs = sum(stage.training.epochs for stage in load_recipe(folder.recipe, check_files=False).stages)
     return bool(read_description(folder.checkpoints / "last")["scores"].get("epoch") == epochs)
 
@@ -86,6 +101,7 @@ def train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None,
             f"{chosen}: neither its number of epochs nor its recipe is known.",
             hint="Give the folder of a run that has finished an epoch.",
         )
+    epoch = math.ceil(epoch)  # a checkpoint from within an epoch counts as the whole epoch
     recipe = load_recipe(folder.recipe)
     if has_dev(recipe):
         raise RecipeError(f"{folder.path}: has been trained on dev already.", hint="Leave --with-dev out.")
@@ -99,6 +115,6 @@ def train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None,
         chosen.name,
     )
     try:
-        return train(with_dev(recipe, epochs=epoch), out=target.path, resume=resume, force=force)
+        return train(with_dev(recipe, epochs=epoch), out=target.path, resume=resume, force=force).path
     except StoppedError as stop:
         raise StoppedError(stop.folder, verb="submit") from None

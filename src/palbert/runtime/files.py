@@ -16,6 +16,9 @@ from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
 
+AnyPath = str | os.PathLike[str]
+"""A path as text, a Path, or a Run."""
+
 
 def sha256(*paths: Path) -> str:
     """Hash the content of one or more files, in order."""

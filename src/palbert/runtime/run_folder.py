@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,11 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def baselines(self) -> Path:
+        """The scores on dev that the run has to beat, measured before training."""
+        return self.path / "baselines.json"
+
+    @property
     def predictions(self) -> Path:
         """One CSV per task and split."""
         return self.path / "predictions"
@@ -51,6 +56,11 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """best, best-<task> and last."""
         return self.path / "checkpoints"
+
+    @property
+    def rows(self) -> Path:
+        """Rows that were given in memory, one file per task and split; an absolute path."""
+        return self.path.resolve() / "data"
 
     @property
     def tensorboard(self) -> Path:
@@ -123,7 +133,8 @@ class RunFolder:
         elif self.exists and not force:
             raise RunFolderError(
                 f"{self.path}: already holds a run.",
-                hint="Add --resume to continue it, --force to replace it, or give another folder with --out.",
+                hint="Add --resume to continue it, --force to replace it, or give another folder with --out "
+                "(in Python: resume=True, force=True, out=...).",
             )
         elif not self.exists and self.path.is_dir() and any(self.path.iterdir()):
             raise RunFolderError(
@@ -131,8 +142,13 @@ class RunFolder:
                 hint="Give another folder with --out.",
             )
 
-    def clear(self, *, keep_pretrained: bool = False) -> None:
-        """Remove the files of a former run, and only those, and make the folder."""
+    def clear(self, *, keep_pretrained: bool = False, keep_rows: Collection[str] = ()) -> None:
+        """Remove the files of a former run, and only those, and make the folder.
+
+        Args:
+            keep_pretrained: Leave the run's own pretraining.
+            keep_rows: Files to leave, where a run is trained again from its own recipe.
+        """
         pretrained = [] if keep_pretrained else [self.pretrained]
         with disk_errors(self.path):
             own = (self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations)
@@ -140,8 +156,11 @@ class RunFolder:
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
-            for file in (self.recipe, self.metrics, *reports):
+            rows = [file for file in self.rows.glob("*.jsonl") if str(file) not in keep_rows]
+            for file in (self.recipe, self.metrics, self.baselines, *reports, *rows):
                 file.unlink(missing_ok=True)
+            if self.rows.is_dir() and not any(self.rows.iterdir()):
+                self.rows.rmdir()
             self.path.mkdir(parents=True, exist_ok=True)
 
     def sweep(self) -> None:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from palbert.targets.bernoulli import bernoulli_divergence, bernoulli_soft_loss
 from palbert.targets.classes import Classes
-from palbert.targets.target import Decoded
+from palbert.targets.probe import LOGISTIC, Features, Probe, fit_probe
+from palbert.targets.target import Decoded, Labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,8 +23,10 @@ class Binary(Classes):
     losses = ("binary-cross-entropy", "binary-focal")
     smoothed_losses = ("binary-cross-entropy",)
     metrics = ("accuracy", "precision", "recall", "f1")
-    other_metrics = ("macro_f1",)
+    other_metrics = ("macro_f1", *Classes.other_metrics)
     default_classes = ("no", "yes")
+    calibrations = ("temperature", "platt")
+    yes_or_no = True
     panels = "binary"
 
     def problems(self) -> list[str]:
@@ -44,6 +47,10 @@ class Binary(Classes):
         yes = outputs.double().cpu().squeeze(1).sigmoid()
         return Decoded((yes > 0.5).long().numpy(), torch.stack([1 - yes, yes], dim=1).numpy())
 
+    def decide(self, probabilities: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Labels:
+        """Return yes where its probability is above the threshold."""
+        return np.asarray(probabilities[:, 1] > thresholds[0], dtype=np.int64)
+
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the symmetric KL divergence."""
         return bernoulli_divergence(first, second)
@@ -51,6 +58,10 @@ class Binary(Classes):
     def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return T² · binary cross-entropy with the mean of the teachers' probabilities at temperature T."""
         return bernoulli_soft_loss(outputs, teacher_outputs, temperature=temperature)
+
+    def probe(self, features: Features, labels: Labels) -> Probe | None:
+        """Fit a logistic regression."""
+        return fit_probe(LOGISTIC, features, labels[:, None], order=labels)
 
     def read_prior(self, prior: Any) -> tuple[float, ...]:
         """Return the shares of no and yes; a number is the share of yes."""

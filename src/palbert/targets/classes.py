@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from palbert.targets.class_weights import weights_in_order
 from palbert.targets.labels import ClassIndex
 from palbert.targets.prior import check_sum, shares_in_order
+from palbert.targets.probe import SOFTMAX, Features, Probe, fit_probe
 from palbert.targets.target import Decoded, Labels, Target
 
 if TYPE_CHECKING:
@@ -26,6 +28,21 @@ class Classes(Target):
     losses: ClassVar[tuple[str, ...]] = ("cross-entropy", "focal")
     smoothed_losses: ClassVar[tuple[str, ...]] = ("cross-entropy",)
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    other_metrics: ClassVar[tuple[str, ...]] = (
+        "balanced_accuracy",
+        "macro_precision",
+        "macro_recall",
+        "weighted_f1",
+        "mcc",
+        "kappa",
+        "quadratic_kappa",
+        "roc_auc",
+        "average_precision",
+        "log_loss",
+        "brier",
+        "ece",
+    )
+    calibrations: ClassVar[tuple[str, ...]] = ("temperature",)
     constant_answer = "answering the most frequent class every time"
     panels = "classes"
 
@@ -60,6 +77,11 @@ class Classes(Target):
         probabilities = outputs.double().cpu().softmax(dim=1)
         return Decoded(probabilities.argmax(dim=1).numpy(), probabilities.numpy())
 
+    def confidence(self, decoded: Decoded) -> NDArray[np.float64] | None:
+        """Return the probability of the predicted class."""
+        assert decoded.probabilities is not None, "a softmax and a sigmoid give probabilities"
+        return np.take_along_axis(decoded.probabilities, decoded.predicted[:, None], axis=1)[:, 0]
+
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the symmetric KL divergence, KL(p‖q) + KL(q‖p) = Σ (p − q)(log p − log q); 0 for equal outputs.
 
@@ -75,6 +97,10 @@ class Classes(Target):
         mean = (teacher_outputs / temperature).softmax(2).mean(1)
         return temperature**2 * F.cross_entropy(outputs / temperature, mean)
 
+    def probe(self, features: Features, labels: Labels) -> Probe | None:
+        """Fit a multinomial logistic regression."""
+        return fit_probe(SOFTMAX, features, np.eye(len(self.classes))[labels.astype(np.int64)], order=labels)
+
     def answer(self, predicted: Any) -> str:
         """Return the name of a class."""
         return self.classes[int(predicted)]
@@ -88,6 +114,14 @@ class Classes(Target):
     def class_counts(self, labels: Labels) -> NDArray[np.int64]:
         """Return how many rows have each class."""
         return np.bincount(labels.astype(np.int64), minlength=len(self.classes))
+
+    def class_indices(self, labels: Labels) -> NDArray[np.int64]:
+        """Return the labels themselves."""
+        return labels.astype(np.int64)
+
+    def read_class_weights(self, weights: Any) -> str | tuple[float, ...]:
+        """Return "balanced", or weights from a list or a table by class name."""
+        return weights_in_order(weights, self.classes)
 
     def read_prior(self, prior: Any) -> tuple[float, ...]:
         """Return shares that add up to 1, from a list or a table by class name."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from palbert.errors import DataError
+from palbert.targets.decimals import Decimals, decimal_hint
 from palbert.targets.target import Target
 
 DROP = "drop"
@@ -18,10 +20,18 @@ class LabelReader:
     Args:
         target: Says what a label is.
         labels: A mapping from what the file holds, or a factor such as "x4" on numbers.
+        decimal: The decimal sign of numbers; learned from the labels unless given.
     """
 
-    def __init__(self, target: Target, *, labels: Mapping[str, int | float | str] | str | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        labels: Mapping[str, int | float | str] | str | None = None,
+        decimal: Literal[".", ","] | None = None,
+    ) -> None:
         self.target = target
+        self.decimals = Decimals(decimal)
         self.factor = float(labels.lstrip("×x* ")) if isinstance(labels, str) else 1.0
         self.mapping = None if labels is None or isinstance(labels, str) else _by_key(labels)
         self.known: dict[Any, Any] = {}
@@ -32,6 +42,10 @@ class LabelReader:
         if key not in self.known:  # few distinct labels, many rows
             self.known[key] = self._read(raw)
         return self.known[key]
+
+    def check(self, path: str) -> None:
+        """Raise DataError if the labels read so far, those of one file, can be understood in several ways."""
+        self.decimals.check(path)
 
     def _read(self, raw: str | list[str]) -> Any:
         if not self.target.many:
@@ -49,6 +63,8 @@ class LabelReader:
                 raise ValueError(f"one of {', '.join(self.mapping)}")
             mapped = self.mapping[label_key(raw)]
             return None if mapped == DROP else str(mapped)
+        if self.target.numeric:
+            raw = self.decimals(raw)
         if self.factor == 1:
             return raw
         number = as_number(raw)
@@ -94,9 +110,24 @@ def _by_key(labels: Mapping[str, int | float | str]) -> dict[str, int | float | 
     return {label_key(raw): value for raw, value in labels.items()}
 
 
-def unknown_label(path: str, line: int, error: ValueError, raw: object) -> DataError:
-    """Return the error of a cell that holds no label of the target."""
-    return DataError(
-        f'{path}, line {line}: expected {error}, found "{raw}".',
-        hint='Map it with labels = {...}; the value "drop" leaves its rows out.',
-    )
+def unknown_label(
+    path: str, line: int, error: ValueError, raw: object, *, target: Target | None = None, place: str = ""
+) -> DataError:
+    """Return the error of a cell that holds no label of the target.
+
+    Args:
+        path: The file.
+        line: The line of the cell.
+        error: What was expected.
+        raw: What was found.
+        target: The task's target, whose classes might lack one.
+        place: Where the recipe describes the task, such as "tasks.sst.".
+    """
+    label = json.dumps(str(raw), ensure_ascii=False)
+    known = json.dumps(target.classes[0], ensure_ascii=False) if target and target.classes else '"drop"'
+    mapped = f'{place}labels = {{ {label} = {known} }}, where the value "drop" leaves its rows out'
+    hint = f"Map it: {mapped}; a mapping has to name every label of the file."
+    if target and len(target.classes) > 2 - target.many and isinstance(raw, str):
+        classes = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*target.classes, raw))
+        hint = f"If it is a class of its own: {place}classes = [{classes}]. If not, map it: {mapped}."
+    return DataError(f'{path}, line {line}: expected {error}, found "{raw}".', hint=decimal_hint(raw) or hint)

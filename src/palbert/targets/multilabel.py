@@ -13,6 +13,7 @@ from palbert.options import check_number
 from palbert.targets.bernoulli import bernoulli_divergence, bernoulli_soft_loss
 from palbert.targets.labels import ClassIndex
 from palbert.targets.prior import shares_in_order
+from palbert.targets.probe import LOGISTIC, Features, Probe, fit_probe
 from palbert.targets.target import Decoded, Labels, Target
 
 if TYPE_CHECKING:
@@ -38,8 +39,23 @@ class Multilabel(Target):
     losses = ("binary-cross-entropy", "binary-focal")
     smoothed_losses = ("binary-cross-entropy",)
     metrics = ("micro_f1", "macro_f1", "subset_accuracy", "average_precision")
+    other_metrics = (
+        "micro_precision",
+        "micro_recall",
+        "macro_precision",
+        "macro_recall",
+        "weighted_f1",
+        "jaccard",
+        "hamming_loss",
+        "roc_auc",
+        "log_loss",
+        "brier",
+        "ece",
+    )
     dtype = "float32"
     many = True
+    calibrations = ("temperature", "platt")
+    yes_or_no = True
     constant_answer = "giving every row the classes that most rows have"
     panels = "multilabel"
 
@@ -109,7 +125,17 @@ class Multilabel(Target):
     def decode(self, outputs: Tensor) -> Decoded:
         """Return the classes whose probability is above their threshold."""
         probabilities: NDArray[np.float64] = outputs.double().cpu().sigmoid().numpy()
-        return Decoded((probabilities > self.thresholds).astype(np.int64), probabilities)
+        return Decoded(self.decide(probabilities, self.thresholds), probabilities)
+
+    def decide(self, probabilities: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Labels:
+        """Return the classes whose probability is above their threshold."""
+        return (probabilities > thresholds).astype(np.int64)
+
+    def confidence(self, decoded: Decoded) -> NDArray[np.float64] | None:
+        """Return the probability of the least certain decision about a class: given, or not given."""
+        assert decoded.probabilities is not None, "sigmoids give probabilities"
+        decided = np.where(decoded.predicted == 1, decoded.probabilities, 1 - decoded.probabilities)
+        return np.asarray(decided.min(axis=1), dtype=np.float64)
 
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the symmetric KL divergence, summed over the classes."""
@@ -118,6 +144,10 @@ class Multilabel(Target):
     def soft_loss(self, outputs: Tensor, teacher_outputs: Tensor, *, temperature: float) -> Tensor:
         """Return T² · binary cross-entropy with the mean of the teachers' probabilities, as a mean over the classes."""
         return bernoulli_soft_loss(outputs, teacher_outputs, temperature=temperature)
+
+    def probe(self, features: Features, labels: Labels) -> Probe | None:
+        """Fit one logistic regression per class."""
+        return fit_probe(LOGISTIC, features, labels, order=labels.sum(axis=1))
 
     def answer(self, predicted: Any) -> list[str]:
         """Return the names of the classes, in index order."""
@@ -143,6 +173,13 @@ class Multilabel(Target):
     def class_counts(self, labels: Labels) -> NDArray[np.int64]:
         """Return how many rows have each class."""
         return np.asarray(labels.sum(axis=0), dtype=np.int64)
+
+    def read_class_weights(self, weights: Any) -> str | tuple[float, ...]:
+        """Raise ValueError: a row may have several classes, so no weight of a row could stand for one of them."""
+        raise ValueError(
+            "class_weights is for targets with one class per row, and a row of a multilabel task may have several. "
+            'To find rare classes, set threshold = "f1", a prior, or loss = "binary-focal"'
+        )
 
     def read_prior(self, prior: Any) -> tuple[float, ...]:
         """Return the share of rows with each class, from a list or a table by class name; they need not add up to 1."""

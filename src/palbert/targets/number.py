@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palbert.targets.labels import as_number
+from palbert.targets.probe import RIDGE, Features, Probe, fit_probe
 from palbert.targets.target import Decoded, Labels, Target
 
 if TYPE_CHECKING:
@@ -19,8 +21,9 @@ class Number(Target):
 
     losses = ("mse", "mae", "huber")
     metrics = ("pearson", "spearman", "mse")
-    other_metrics = ("mae",)
+    other_metrics = ("mae", "rmse", "median_absolute_error", "r2", "explained_variance")
     dtype = "float32"
+    numeric = True
     divergence_directions = 1
     precision_weight = 0.5
     constant_answer = "answering the mean every time"
@@ -65,6 +68,14 @@ class Number(Target):
         import torch.nn.functional as F
 
         return F.mse_loss(outputs, teacher_outputs.mean(1))
+
+    def probe(self, features: Features, labels: Labels) -> Probe | None:
+        """Fit a ridge regression."""
+        return fit_probe(RIDGE, features, labels[:, None], order=labels)
+
+    def of_cosine(self, cosines: NDArray[Any]) -> Labels | None:
+        """Return the cosine times the highest number, as the head `cosine` does."""
+        return cosines if self.range is None else np.clip(cosines * self.range[1], *self.range)
 
     def answer(self, predicted: Any) -> float:
         """Return the number."""

@@ -18,6 +18,8 @@ from palbert.registry import METRICS
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from palbert.targets.probe import Probe
+
 Labels = NDArray[Any]
 """Labels or predictions of several rows, as the target keeps them: (rows,), or (rows, classes)."""
 
@@ -58,6 +60,12 @@ class Target(ABC):
     """The type of the labels in a training batch."""
     many: ClassVar[bool] = False
     """Whether a row has any number of labels: files may hold lists, and an empty cell is a row without labels."""
+    numeric: ClassVar[bool] = False
+    """Whether a label is a number, which files may write with a decimal comma."""
+    calibrations: ClassVar[tuple[str, ...]] = ()
+    """How its probabilities can be calibrated; none where outputs are not logits of a softmax or of sigmoids."""
+    yes_or_no: ClassVar[bool] = False
+    """Whether every output is the logit of a yes-or-no decision, which thresholds are chosen for."""
     divergence_directions: ClassVar[int] = 2
     """How many directions `divergence` adds up: 2 for a symmetric KL divergence, 1 for a distance."""
     precision_weight: ClassVar[float] = 1.0
@@ -143,6 +151,14 @@ class Target(ABC):
     def decode(self, outputs: Tensor) -> Decoded:
         """Return the predictions for a head's outputs, (rows, outputs)."""
 
+    def decide(self, probabilities: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Labels:
+        """Return the predictions for thresholds, one per decision; called only where `yes_or_no` is true."""
+        raise NotImplementedError
+
+    def confidence(self, decoded: Decoded) -> NDArray[np.float64] | None:
+        """Return the probability that each row's answer is right, (rows,); None where there is none."""
+        return None
+
     @abstractmethod
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the mean over rows of a symmetric distance between two outputs, (rows, outputs): ℓ_s of SMART."""
@@ -156,6 +172,24 @@ class Target(ABC):
             teacher_outputs: The teachers' outputs, (rows, teachers, outputs).
             temperature: What logits are divided by.
         """
+
+    # Probes
+
+    def probe(self, features: Sequence[NDArray[Any]], labels: Labels) -> Probe | None:
+        """Fit a linear model whose outputs `decode` understands, such as a logistic regression.
+
+        Args:
+            features: Groups of features of the training rows, each (rows, features).
+            labels: Their labels.
+
+        Returns:
+            None where the target has no such model; reports then have no linear probe of its tasks.
+        """
+        return None
+
+    def of_cosine(self, cosines: NDArray[Any]) -> Labels | None:
+        """Return predictions for pairs, given only the cosine of their vectors; None unless that is an answer."""
+        return None
 
     # Answers
 
@@ -178,7 +212,15 @@ class Target(ABC):
         ordered = sorted(probabilities.items(), key=lambda item: -item[1])
         return f"{self.show(answer)}  ({', '.join(f'{name} {share:.3f}' for name, share in ordered)})"
 
-    # Prior
+    # Class shares and weights
+
+    def class_indices(self, labels: Labels) -> NDArray[np.int64]:
+        """Return the class of each row, (rows,); called only where `read_class_weights` takes weights."""
+        raise NotImplementedError
+
+    def read_class_weights(self, weights: Any) -> str | tuple[float, ...]:
+        """Return "balanced" or the weight of each class, from what a recipe gives; ValueError where that is wrong."""
+        raise ValueError(f"class_weights is for targets with one class per row; this task's target is '{self.name}'")
 
     def class_counts(self, labels: Labels) -> NDArray[np.int64]:
         """Return how many rows have each class; none where there are no classes."""

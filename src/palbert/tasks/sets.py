@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from palbert.readers import Dialect
 from palbert.targets import Target
 from palbert.tasks.choices import Component, make_target
-from palbert.tasks.sources import ExtraSet, Labels, Quoting, Source, Split
+from palbert.tasks.held_out import HeldOut
+from palbert.tasks.sources import ExtraSet, Labels, Source, Split
 from palbert.tasks.spec import Task
 
 PAIR_CLASSES = ("contradiction", "entailment")
 PAIR_LABELS: Labels = {"entailment": 1, "contradiction": 0, "neutral": "drop", "-": "drop"}
 """How the labels of pairs are read from which triplets are made, unless the set has a mapping of its own."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The rows of a file whose column says that they belong to one of these splits."""
+
+    column: str
+    splits: tuple[Split, ...]
 
 
 @dataclass(frozen=True)
@@ -31,14 +41,20 @@ class DataFiles:
     """Label mapping."""
     id: str
     """Row id column."""
-    quoting: Quoting
-    """Whether fields may be quoted."""
+    dialect: Dialect
+    """How the files write their rows."""
     bad_rows: Literal["error", "drop"]
     """What to do with rows that lack a text or a label."""
     target: Target
     """What a label is."""
+    row_weight: str | None = None
+    """Column of row weights; none is read unless it is named."""
     labelled: bool = True
     """Whether labels are read; triplets of three columns have none."""
+    marked: Marked | None = None
+    """Which rows of the files belong to the data set; all of them unless given."""
+    held_out: HeldOut | None = None
+    """How the rows are divided into train and dev, of which `split` names one; not at all unless given."""
 
     @property
     def labels_optional(self) -> bool:
@@ -79,18 +95,32 @@ class SetSpec:
 
 
 def files_of(task: Task, split: Split) -> DataFiles:
-    """Return the files of a split of a task."""
+    """Return the files of a split of a task, and which of their rows belong to it."""
+    sources, marked, held_out = getattr(task, split), None, None
+    if split == "train":
+        held_out = None if task.train_on_dev else task.held_out
+        sources += task.dev if task.train_on_dev else ()
+    elif split == "dev" and task.held_out:
+        sources, held_out = task.train, task.held_out
+    if task.split and not getattr(task, split):  # from the training files
+        sources, marked = task.train, Marked(task.split, ("train",) if held_out else (split,))
+    elif task.split and split == "train":
+        marked_dev = task.train_on_dev and not task.dev and not task.held_out
+        marked = Marked(task.split, ("train", "dev") if marked_dev else ("train",))
     return DataFiles(
         task=task.name,
         split=split,
-        sources=getattr(task, split),
+        sources=sources,
         text=task.text,
         label=task.label,
         labels=task.labels,
         id=task.id,
-        quoting=task.quoting,
+        dialect=task.dialect,
         bad_rows=task.bad_rows,
         target=task.target,
+        row_weight=task.row_weight if split == "train" or held_out else None,
+        marked=marked,
+        held_out=held_out,
     )
 
 
@@ -124,14 +154,15 @@ def _extra_set(task: Task, name: str, extra: ExtraSet) -> SetSpec:
 
 def _with_own(files: DataFiles, extra: ExtraSet) -> DataFiles:
     """Return the files of an extra set, with what it has in place of the settings of others."""
-    settings = {key: getattr(extra, key) for key in ("text", "label", "labels", "quoting", "bad_rows")}
+    settings = {key: getattr(extra, key) for key in ("text", "label", "labels", "bad_rows", "row_weight")}
     given = {key: value for key, value in settings.items() if value is not None}
-    return replace(files, sources=extra.train, **given)
+    dialect = extra.dialect_over(files.dialect)
+    return replace(files, sources=extra.train, dialect=dialect, marked=None, held_out=None, **given)
 
 
 def _triplet_files(task: Task, extra: ExtraSet) -> DataFiles:
     """Return the files of a set of triplets: three columns without labels, or labelled pairs to make triplets from."""
     columns = extra.triplet_columns[0]
     target = make_target(Component(name="binary"), classes=PAIR_CLASSES, range=None)
-    pairs = replace(files_of(task, "train"), label="label", labels=PAIR_LABELS, target=target)
+    pairs = replace(files_of(task, "train"), label="label", labels=PAIR_LABELS, target=target, row_weight=None)
     return replace(_with_own(pairs, extra), text=columns, labelled=len(columns) == 2)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from palbert.readers import Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
 
 LabelValue = int | float | str
 Labels = dict[str, LabelValue] | Annotated[str, Field(pattern=r"^[×x*]\s*\d+(\.\d+)?$")]
-Quoting = Literal["auto", "on", "off"]
 Split = Literal["train", "dev", "test"]
+SPLIT_NAMES: dict[str, Split] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "development", "valid", "validation", "val", "eval", "evaluation"), "dev"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""What the cells of a `split` column may hold, in any case."""
 PAIR_COLUMNS = ("premise", "hypothesis")
 """The text columns of a set of triplets, unless given."""
 
@@ -20,7 +29,42 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Source(Value):
+class FileSettings(Value):
+    """How files write their rows: the settings that a task, an extra set and a single file can give."""
+
+    quoting: Quoting | None = None
+    """Whether fields may be quoted; the task's unless given."""
+    separator: str | None = None
+    """The sign between fields, such as ";", or "" for files of one column; recognised unless given."""
+    encoding: str | None = None
+    """How letters are written, such as "windows-1252"; UTF-8, or as the file's byte order mark says, unless given."""
+    header: StrictBool | tuple[str, ...] | None = None
+    """Whether the first line names the columns, which is so unless given, or names for columns that have none."""
+    sheet: str | None = None
+    """The sheet of Excel workbooks; the first one unless given."""
+    decimal: Decimal | None = None
+    """The decimal sign of labels that are numbers; recognised unless given."""
+
+    @field_validator("separator", "encoding", "header", mode="before")
+    @classmethod
+    def _check_dialect(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return None
+        check: Any = {"separator": check_separator, "encoding": check_encoding, "header": check_header}[
+            str(info.field_name)
+        ]
+        try:
+            return check(value)
+        except ValueError as error:
+            raise PydanticCustomError("contradiction", "{problem}", {"problem": str(error)}) from None
+
+    def dialect_over(self, general: Dialect) -> Dialect:
+        """Return a dialect with what is given here in place of what is general."""
+        given = {field.name: getattr(self, field.name) for field in fields(Dialect)}
+        return replace(general, **{name: value for name, value in given.items() if value is not None})
+
+
+class Source(FileSettings):
     """One file, or one Hub data set, with the settings that differ from its task's."""
 
     path: str
@@ -31,8 +75,6 @@ class Source(Value):
     """Label column of this file; the task's unless given."""
     labels: Labels | None = None
     """Label mapping of this file; the task's unless given."""
-    quoting: Quoting | None = None
-    """Quoting of this file; the task's unless given."""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,7 +85,7 @@ class Source(Value):
 Sources = tuple[Source, ...]
 
 
-class ExtraSet(Value):
+class ExtraSet(FileSettings):
     """A further training set of a task, sampled separately: `[tasks.quora.extra.snli]`."""
 
     train: Sources = Field(min_length=1)
@@ -56,10 +98,10 @@ class ExtraSet(Value):
     """Label column; the task's unless given. Triplets of two columns: "label"; of three columns: none is read."""
     labels: Labels | None = None
     """Label mapping onto the task's labels; the task's unless given. Triplets: onto entailment and contradiction."""
-    quoting: Quoting | None = None
-    """Quoting of the files; the task's unless given."""
     bad_rows: Literal["error", "drop"] | None = None
     """What to do with rows that lack a text or a label; as for the task unless given."""
+    row_weight: str | None = None
+    """Column of row weights; the task's unless given, and none if empty."""
     factor: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Factor on how often the set is drawn, with samplers that draw; 0.1 is a tenth of what its size gives."""
     batch_size: int | None = Field(default=None, ge=1)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.readers import PLAIN, Dialect, Quoting
 from palbert.registry import HEADS, LOSSES, POOLINGS
 from palbert.targets import Target
 from palbert.tasks.choices import Component, component, target_class, target_field
-from palbert.tasks.sources import ExtraSet, Labels, Quoting, Sources, Value, with_lists
+from palbert.tasks.held_out import HeldOut, read_held_out
+from palbert.tasks.sources import ExtraSet, FileSettings, Labels, Sources, with_lists
 
 if TYPE_CHECKING:
     HeadChoice = Component
@@ -28,7 +30,7 @@ Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
 
-class Task(Value):
+class Task(FileSettings):
     """One question put to the model."""
 
     name: str = Field(pattern=NAME)
@@ -45,9 +47,15 @@ class Task(Value):
     train: Sources = ()
     """Training files, read as one set."""
     dev: Sources = ()
-    """Files to evaluate on."""
+    """Files to evaluate on. A share such as "10%" or a number of rows is held out from train, as without dev files."""
+    held_out: HeldOut | None = None
+    """The training rows that are set aside as dev, if there are no dev files; `dev = "10%"` sets it."""
     test: Sources = ()
     """Files to predict or evaluate on after training; they may lack the label column."""
+    split: str = ""
+    """A column of the training files that says where each row belongs: train, dev or test."""
+    train_on_dev: bool = False
+    """Train on the dev rows too, for a final run when everything has been chosen; `submit --with-dev` sets it."""
     text: tuple[str, ...]
     """Text columns: one, or two for pairs."""
     label: str = "label"
@@ -74,7 +82,9 @@ class Task(Value):
     pooling: PoolingChoice = Component(name="cls")
     """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: HeadChoice = Component(name="linear")
-    """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, cosine."""
+    """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, compare, cosine."""
+    head_start: Literal["random", "probe"] = "random"
+    """How the head starts: at random, or as a linear probe of the untrained encoder's mean vectors."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout in front of the head."""
     loss: LossChoice = Component(name="")
@@ -83,8 +93,16 @@ class Task(Value):
     """Share of every label that is spread evenly over the classes; for cross-entropies."""
     prior: tuple[float, ...] = ()
     """Share of each class where the model will be used, if it differs from the training rows; binary: share of yes."""
+    calibration: Literal["none", "temperature", "platt"] = "none"
+    """How probabilities are adjusted on dev after training: one temperature, or scale and shift per decision."""
+    threshold: Annotated[float, Field(gt=0, lt=1)] | Literal["f1", "accuracy", "balanced"] | None = None
+    """The probability above which the answer is yes, or the score on dev that chooses it; the target's unless given."""
     metrics: tuple[str, ...] = ()
     """What is measured; the first one represents the task in the overall score."""
+    row_weight: str | None = None
+    """Column of row weights, numbers from 0: how much each training row counts in the task's loss."""
+    class_weights: Literal["balanced"] | tuple[float, ...] = ()
+    """How much the training rows of each class count; "balanced": all classes alike."""
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Factor of this task's loss."""
     teachers: tuple[str, ...] = ()
@@ -95,7 +113,7 @@ class Task(Value):
     def _fill_in(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        values = with_lists(values, "train", "dev", "test", "teachers", "drop_overlap")
+        values = _with_held_out(with_lists(values, "train", "dev", "test", "teachers", "drop_overlap"))
         target = target_class(values.get("target"))
         if target is not None:
             values.setdefault("loss", target.losses[0] if target.losses else Component(name=""))
@@ -103,14 +121,15 @@ class Task(Value):
             values.setdefault("classes", target.default_classes)
         return values
 
-    @field_validator("prior", mode="before")
+    @field_validator("prior", "class_weights", mode="before")
     @classmethod
-    def _read_prior(cls, prior: Any, info: ValidationInfo) -> Any:
+    def _read_by_target(cls, value: Any, info: ValidationInfo) -> Any:
+        """Let the target read what is given by class."""
         target = info.data.get("target")
-        if target is None or prior in ((), []):  # an unknown target is an error of its own
+        if target is None or value in ((), []):  # an unknown target is an error of its own
             return ()
         try:
-            return target.read_prior(prior)
+            return target.read_prior(value) if info.field_name == "prior" else target.read_class_weights(value)
         except ValueError as error:
             raise PydanticCustomError("contradiction", "{problem}", {"problem": str(error)}) from None
 
@@ -131,21 +150,17 @@ class Task(Value):
                 f"found {len(self.text)}: {', '.join(self.text) or 'none'}. Set text = "
                 + ('"column"' if columns == 1 else '["first", "second"]')
             )
+        if self.held_out and self.dev:
+            problems.append("dev names files, so held_out has no rows to hold out. Leave one of them out")
         problems += self.target.problems()
-        loss = self.loss.name
-        if not loss:
-            problems.append(f"target '{self.target.name}' has no default loss. Set loss = \"my_module:my_loss\"")
-        if loss not in self.target.losses and loss in LOSSES.paths:
-            fitting = ", ".join(f"'{name}'" for name in self.target.losses)
-            problems.append(f"loss '{loss}' does not fit target '{self.target.name}', which takes {fitting}")
-        if self.label_smoothing and loss not in self.target.smoothed_losses:
-            smoothed = " and ".join(self.target.smoothed_losses)
+        problems += self._loss_problems()
+        if self.decimal is not None and not self.target.numeric:
             problems.append(
-                f"label_smoothing does not fit the loss '{loss}'. "
-                + (f"Take {smoothed}" if smoothed else f"No loss of target '{self.target.name}' takes it")
+                f"decimal is the decimal sign of labels that are numbers; target '{self.target.name}' has none"
             )
         if self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
+        problems += self._decision_problems()
         if not self.metrics:
             problems.append("metrics must name at least one metric")
         problems += [
@@ -159,6 +174,50 @@ class Task(Value):
             for name, extra in self.extra.items()
             if extra.form == "triplets" and (counts := sorted(set(map(len, extra.triplet_columns)))) not in ([2], [3])
         ]
+        problems += [
+            f"extra.{name}: triplets have no row weights. Leave row_weight out"
+            for name, extra in self.extra.items()
+            if extra.form == "triplets" and extra.row_weight
+        ]
+        return problems
+
+    def _loss_problems(self) -> list[str]:
+        problems = []
+        loss = self.loss.name
+        if not loss:
+            problems.append(f"target '{self.target.name}' has no default loss. Set loss = \"my_module:my_loss\"")
+        if loss not in self.target.losses and loss in LOSSES.paths:
+            fitting = ", ".join(f"'{name}'" for name in self.target.losses)
+            problems.append(f"loss '{loss}' does not fit target '{self.target.name}', which takes {fitting}")
+        if self.label_smoothing and loss not in self.target.smoothed_losses:
+            smoothed = " and ".join(self.target.smoothed_losses)
+            problems.append(
+                f"label_smoothing does not fit the loss '{loss}'. "
+                + (f"Take {smoothed}" if smoothed else f"No loss of target '{self.target.name}' takes it")
+            )
+        return problems
+
+    def _decision_problems(self) -> list[str]:
+        """Return what is wrong with the settings of class weights, probabilities and thresholds."""
+        problems, target = [], self.target
+        if self.class_weights and self.prior:
+            problems.append(
+                "class_weights and prior both change the class shares that the model is trained for. Keep one of them: "
+                "class_weights to find rare classes, prior where the shares of use are known"
+            )
+        remedy = '. Set target = "binary"' if target.calibrations and len(target.classes) == 2 else ""
+        if self.calibration not in ("none", *target.calibrations):
+            fitting = " and ".join(f'"{name}"' for name in target.calibrations)
+            problems.append(
+                f"calibration '{self.calibration}' does not fit target '{target.name}', which "
+                + (f"takes {fitting}{remedy}" if fitting else "has no probabilities to calibrate")
+            )
+        if self.threshold is not None and not target.yes_or_no:
+            problems.append(
+                f"threshold is for yes-or-no decisions (binary, multilabel), not for target '{target.name}'{remedy}"
+            )
+        elif self.threshold is not None and isinstance(target.choice, dict) and "threshold" in target.choice:
+            problems.append("threshold is set twice, in the task and in its target. Keep one of them")
         return problems
 
     def _own_texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -171,6 +230,11 @@ class Task(Value):
                     yield f"extra.{name}", extra.text
         for place, sources in files.items():
             yield from ((f"{place}: {source.path}", source.text) for source in sources if source.text is not None)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the files write their rows."""
+        return self.dialect_over(PLAIN)
 
     @property
     def siamese(self) -> bool:
@@ -186,3 +250,14 @@ class Task(Value):
     def metric(self) -> str:
         """The metric that stands for the task in the overall score."""
         return self.metrics[0]
+
+
+def _with_held_out(values: dict[str, Any]) -> dict[str, Any]:
+    """Read `dev = "10%"`, and hold rows out where nothing else says what dev is."""
+    [dev] = values["dev"] if isinstance(values.get("dev"), list) and len(values["dev"]) == 1 else [values.get("dev")]
+    settings = read_held_out(dev)
+    if settings is not None:
+        return {**values, "dev": (), "held_out": settings}
+    if values.get("train") and not (values.get("dev") or values.get("split") or values.get("held_out")):
+        return {**values, "held_out": {}}
+    return values

@@ -25,7 +25,7 @@ from palbert.training.trainer import Evaluation, Hook, Trainer
 
 
 class CheckpointHook(Hook, ABC):
-    """Save every few steps, after every epoch, and when the run is stopped.
+    """Save every few steps, after every evaluation, and when the run is stopped.
 
     A checkpoint holds the generator states of all ranks, so every rank has such a hook, with the same `every`: the
     first rank writes the checkpoint, and the others send their states.
@@ -36,15 +36,15 @@ class CheckpointHook(Hook, ABC):
 
     @abstractmethod
     def save(self, trainer: Trainer, evaluation: Evaluation | None) -> None:
-        """Do this rank's part of saving; `evaluation` is that of the epoch that has just ended, if one has."""
+        """Do this rank's part of saving; `evaluation` is the one that has just been made, if one has."""
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Save every few steps."""
         if trainer.position.step % self.every == 0:
             self.save(trainer, None)
 
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """Save after an epoch."""
+    def on_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """Save after an evaluation."""
         self.save(trainer, evaluation)
 
     def on_stop(self, trainer: Trainer) -> None:
@@ -98,7 +98,7 @@ class Checkpoints(CheckpointHook):
             self._link_best(read_description(self.folder / "last")["scores"])
 
     def save(self, trainer: Trainer, evaluation: Evaluation | None) -> None:
-        """Write `last`; after an epoch, link it as best where its scores are the highest."""
+        """Write `last`; after an evaluation, link it as best where its scores are the highest."""
         if not all(bool(parameter.isfinite().all()) for parameter in trainer.parameters):
             raise TrainingError(
                 f"The weights are no longer numbers at step {trainer.position.step}; the last checkpoint is kept.",
@@ -124,7 +124,7 @@ class Checkpoints(CheckpointHook):
         self._link_best(scores)
 
     def _link_best(self, found: dict[str, Any]) -> None:
-        """Link `last` wherever its scores are the highest so far; in the middle of an epoch it has none."""
+        """Link `last` wherever its scores are the highest so far; between evaluations it has none."""
         if not found:
             return
         scores = {"best": found["overall"]}

@@ -44,7 +44,7 @@ class HeldOut:
     seed: int
     """Chooses the hidden words, the same ones every time."""
 
-    def __call__(self, model: MaskedModel, *, epoch: int, step: int) -> Evaluation:
+    def __call__(self, model: MaskedModel, *, epoch: float, step: int) -> Evaluation:
         """Return loss and perplexity."""
         loss = self._loss(model)
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700))}  # exp(710) overflows

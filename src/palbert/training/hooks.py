@@ -1,4 +1,4 @@
-"""Hooks that report: metrics.jsonl, the progress bar and TensorBoard."""
+"""Hooks that report: metrics.jsonl and TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from torch import Tensor
 
 from palbert.errors import TrainingError
 from palbert.runtime.files import disk_errors, write_text
-from palbert.runtime.progress import Bar, bar
 from palbert.training.optimizer import rates
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
 log = logging.getLogger(__name__)
 
+SHOWN = {"shown": True}
+"""Marks lines of the log that repeat what ShowProgress shows."""
+
 
 class MetricsLog(Hook):
-    """Write metrics.jsonl, one JSON object per line; show progress; stop a run when a loss is not a number.
+    """Write metrics.jsonl, one JSON object per line; stop a run when a loss is not a number.
 
     Losses stay on the device between lines: reading one waits for the GPU.
     """
@@ -33,22 +35,19 @@ class MetricsLog(Hook):
         self.writers = writers or []
         self.drawn: Counter[str] = Counter()
         self.tokens = 0
-        self.clock = 0.0
+        self.clock = 0.0  # up to where the time is counted
+        self.elapsed = 0.0  # training time since the last line
         self.waited = 0.0
-        self._bar: Any = None
-        self._line: Bar | None = None
 
     def on_start(self, trainer: Trainer) -> None:
-        """Remove lines that a resumed run will write again, and open the progress bar."""
+        """Remove lines that a resumed run will write again."""
         position = trainer.position
         started = trainer.sampler.epoch(position.epoch)[: position.done] if position.done else []
         self.drawn = Counter(name for step in started for name in step)
-        if position.step:
+        if self.path.is_file():
             kept = [record for record in read_records(self.path) if self._is_before(record, trainer)]
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
         self.clock, self.waited = time.perf_counter(), trainer.feed.waited
-        self._bar = bar("training", total=trainer.total_steps, completed=position.step)
-        self._line = self._bar.__enter__()
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Collect losses; write a line every few steps."""
@@ -58,22 +57,17 @@ class MetricsLog(Hook):
         for pair, cosine in trainer.gradients.observations().items():
             trainer.position.cosines.setdefault(pair, []).append(cosine)
         self.tokens += tokens
-        detail = None
         if self._is_due(trainer.position.step, trainer):
-            detail = self._write_losses(trainer)
-        if self._line:
-            self._line.advance(detail=detail)
+            self._write_losses(trainer)
 
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """Write how often each set was drawn in the epoch, and the scores."""
-        epoch = evaluation.epoch
-        planned = {name: round(count, 2) for name, count in trainer.sampler.planned(epoch).items()}
-        drawn = {name: self.drawn[name] for name in planned}
-        self.drawn.clear()
-        self.write({"kind": "epoch", "epoch": epoch, "step": evaluation.step, "planned": planned, "drawn": drawn})
+    def on_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """Write the scores; after an epoch, also how often each set was drawn in it."""
+        if evaluation.ends_epoch:
+            self._write_epoch(int(evaluation.epoch), trainer)
         self.write_evaluation(evaluation)
-        log.info("epoch %d/%d: %s", epoch, trainer.sampler.epochs, evaluation)
-        self.clock = time.perf_counter()  # evaluation does not count as training time
+        log.info("epoch %.4g/%d: %s", evaluation.epoch, trainer.sampler.epochs, evaluation, extra=SHOWN)
+        self.clock += evaluation.seconds  # evaluation does not count as training time
+        self._count_time(trainer)
 
     def on_stop(self, trainer: Trainer) -> None:
         """Write a line of what was collected so far, and keep it: a resumed run replaces the line by a complete one."""
@@ -84,10 +78,18 @@ class MetricsLog(Hook):
             position.losses, position.cosines = losses, cosines
 
     def on_end(self, trainer: Trainer) -> None:
-        """Close the bar."""
-        if self._bar:
-            self._bar.__exit__(None, None, None)
-            self._bar = self._line = None
+        """Write why a run has finished early, after a line of what was collected since the last one."""
+        if trainer.finishing:
+            self.on_stop(trainer)
+            position = trainer.position
+            self.write({"kind": "end", "epoch": position.epoch, "step": position.step, "reason": trainer.reason})
+            log.info(
+                "finished early, after step %d of %d: %s",
+                position.step,
+                trainer.total_steps,
+                trainer.reason,
+                extra=SHOWN,
+            )
 
     def write_evaluation(self, evaluation: Evaluation) -> None:
         """Write the scores after an epoch, or before training."""
@@ -116,18 +118,32 @@ class MetricsLog(Hook):
         """Whether a resumed run will not write this record again."""
         if record["kind"] == "train":
             return record["step"] <= trainer.position.step and self._is_due(record["step"], trainer)
-        return bool(record["epoch"] < trainer.position.epoch)
+        if record["kind"] == "evaluation" and record["epoch"] % 1:
+            return bool(record["step"] <= trainer.position.evaluated)
+        return bool(record["kind"] != "end" and record["epoch"] < trainer.position.epoch)
 
-    def _write_losses(self, trainer: Trainer) -> str:
+    def _count_time(self, trainer: Trainer) -> None:
+        now = time.perf_counter()
+        trainer.position.seconds += now - self.clock
+        self.elapsed += now - self.clock
+        self.clock = now
+
+    def _write_epoch(self, epoch: int, trainer: Trainer) -> None:
+        planned = {name: round(count, 2) for name, count in trainer.sampler.planned(epoch).items()}
+        drawn = {name: self.drawn[name] for name in planned}
+        self.drawn.clear()
+        step = trainer.position.step
+        self.write({"kind": "epoch", "epoch": epoch, "step": step, "planned": planned, "drawn": drawn})
+
+    def _write_losses(self, trainer: Trainer) -> None:
         means = {name: sum(map(float, values)) / len(values) for name, values in trainer.position.losses.items()}
         cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
         weights = {name: _number(float(weight)) for name, weight in trainer.objective.balance.weights().items()}
-        now = time.perf_counter()
-        elapsed = max(now - self.clock, 1e-9)
-        trainer.position.seconds += now - self.clock
+        self._count_time(trainer)
+        elapsed = max(self.elapsed, 1e-9)
         speed = self.tokens / elapsed
         waited, self.waited = (trainer.feed.waited - self.waited) / elapsed, trainer.feed.waited
-        trainer.position.losses, trainer.position.cosines, self.tokens, self.clock = {}, {}, 0, now
+        trainer.position.losses, trainer.position.cosines, self.tokens, self.elapsed = {}, {}, 0, 0.0
         self.write(
             {
                 "kind": "train",
@@ -148,8 +164,6 @@ class MetricsLog(Hook):
                     f"The loss of '{name}' became {loss} by step {trainer.position.step}.",
                     hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
                 )
-        shown = "  ".join(f"{name} {loss:.3f}" for name, loss in means.items())
-        return f"epoch {trainer.position.epoch}/{trainer.sampler.epochs}  {shown}  {speed:,.0f} tokens/s"
 
 
 class TensorBoard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
@@ -38,8 +39,12 @@ class Position:
     """Steps done in the run."""
     draws: dict[str, int] = field(default_factory=dict)
     """Rows drawn from each set in the run."""
+    evaluated: int = 0
+    """The step of the last evaluation."""
     seconds: float = 0.0
     """Training time so far."""
+    elapsed: float = 0.0
+    """Training time with all evaluations and checkpoints."""
     losses: dict[str, list[Any]] = field(default_factory=dict)
     """Losses of each set since the last line of metrics.jsonl; still on the device."""
     cosines: dict[str, list[Any]] = field(default_factory=dict)
@@ -54,12 +59,23 @@ class Position:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores after an epoch (0: before training)."""
+    """Scores of all tasks on dev."""
 
-    epoch: int
+    epoch: float
+    """Epochs done; a fraction within an epoch, 0 before training."""
     step: int
+    """Steps done."""
     overall: float
+    """The recipe's formula over the main metrics of all tasks; higher is better."""
     tasks: Scores
+    """Every metric of every task; the main one is the first."""
+    seconds: float = 0.0
+    """How long the evaluation took."""
+
+    @property
+    def ends_epoch(self) -> bool:
+        """Whether an epoch was complete."""
+        return self.epoch == int(self.epoch)
 
     def __str__(self) -> str:
         main = ", ".join(f"{task} {next(iter(scores.values())):.3f}" for task, scores in self.tasks.items())
@@ -75,11 +91,11 @@ class Hook:
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """After each step, with losses that are still on the device."""
 
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        """After each epoch's evaluation; the position is already the next epoch's start."""
+    def on_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        """After each evaluation; at the end of an epoch the position is already the next epoch's start."""
 
     def on_stop(self, trainer: Trainer) -> None:
-        """When the run is stopped early."""
+        """When Ctrl-C stops the run."""
 
     def on_end(self, trainer: Trainer) -> None:
         """At the very end, also after an error."""
@@ -88,7 +104,7 @@ class Hook:
 class Evaluate(Protocol):
     """Score a model: the one under training, or its average."""
 
-    def __call__(self, model: Any, *, epoch: int, step: int) -> Evaluation:
+    def __call__(self, model: Any, *, epoch: float, step: int) -> Evaluation:
         """Return the scores of all tasks on dev."""
         ...
 
@@ -98,7 +114,8 @@ class Trainer:
 
     A run with phases has one trainer per phase: `epochs` are those of the phase among the sampler's epochs, all by
     default, and schedule and average cover only their steps. Several processes (`ranks`) do the same steps at the same
-    time, each on its share of the rows.
+    time, each on its share of the rows. There is an evaluation after each epoch, and after every `evaluate_every` steps
+    if given.
     """
 
     def __init__(
@@ -120,6 +137,7 @@ class Trainer:
         ranks: Ranks | None = None,
         execution: Execution | None = None,
         scale: LossScale | None = None,
+        evaluate_every: int | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -136,12 +154,15 @@ class Trainer:
         self.ranks = ranks or Ranks()
         self.execution = execution or Eager(feed.device)
         self.scale = scale or NoScale()
+        self.evaluate_every = evaluate_every
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
         self.parameters = [p for module in (model, objective) for p in module.parameters() if p.requires_grad]
         self.position = Position(draws=dict.fromkeys(sampler.rows, 0))
-        self.stopping = False
+        self.stopping = False  # Ctrl-C: after this step, to be resumed
+        self.reason = ""  # why the run finishes early
+        self.finishing = False  # known to all processes, unlike the reason
 
     @property
     def total_steps(self) -> int:
@@ -192,29 +213,37 @@ class Trainer:
         self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
         return {name: loss.detach() for name, loss in losses.items()}
 
+    def finish(self, reason: str) -> None:
+        """Finish the run early: after this step it is evaluated, saved and complete. The first reason is kept."""
+        self.reason = self.reason or reason
+
     def fit(self) -> bool:
-        """Train from the current position to the end of the last epoch; return False if stopped early."""
+        """Train from the current position to the end of the last epoch; return False if Ctrl-C stopped it."""
         try:
             for hook in self.hooks:
                 hook.on_start(self)
-            while self.position.epoch < self.epochs.stop:
-                if not self._run_epoch():
+            while self.position.epoch < self.epochs.stop and not self._is_finished():
+                if not self._run_until_evaluation():
                     for hook in self.hooks:
                         hook.on_stop(self)
                     return False
-                evaluation = self.evaluate(self.average.model, epoch=self.position.epoch, step=self.position.step)
-                self.position.epoch, self.position.done = self.position.epoch + 1, 0
+                evaluation = self._evaluate_position()
                 for hook in self.hooks:
-                    hook.on_epoch(self, evaluation)
+                    hook.on_evaluation(self, evaluation)
             return True
         finally:
             for hook in self.hooks:
                 hook.on_end(self)
 
-    def _run_epoch(self) -> bool:
-        """Do the remaining steps of the epoch; return False if asked to stop."""
+    def _is_finished(self) -> bool:
+        """Whether the run finishes early and has been evaluated where it is."""
+        self.finishing = any(self.ranks.count(bool(self.reason)))
+        return self.finishing and self.position.evaluated == self.position.step
+
+    def _run_until_evaluation(self) -> bool:
+        """Do the steps up to the next evaluation; return False if Ctrl-C stopped them."""
         self.model.train()
-        plan = self.sampler.epoch(self.position.epoch)[self.position.done :]
+        plan = self.sampler.epoch(self.position.epoch)[self.position.done :][: self._steps_to_evaluation()]
         with closing(self.feed.ahead(plan, self.position.draws)) as feed:
             for sets, batches in zip(plan, feed, strict=True):
                 losses = self.step(batches)
@@ -224,6 +253,35 @@ class Trainer:
                 [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
                 for hook in self.hooks:
                     hook.on_step(self, losses, tokens)
-                if any(self.ranks.count(self.stopping)):  # all processes stop, so that none waits for another
+                # All processes stop or finish at the same step, so that none waits for another.
+                stopping, finishing = self.ranks.count(self.stopping, bool(self.reason))
+                if stopping:
                     return False
+                if finishing:
+                    break
         return True
+
+    def _steps_to_evaluation(self) -> int | None:
+        """Return the steps to the next evaluation within the epoch; 0 if Ctrl-C stopped the run just before it."""
+        if self.evaluate_every is None:
+            return None
+        position = self.position
+        next_one = -(-max(position.step, position.evaluated + 1) // self.evaluate_every) * self.evaluate_every
+        return next_one - position.step
+
+    def _evaluate_position(self) -> Evaluation:
+        """Score the model; after the last step of an epoch, move the position to the start of the next one."""
+        position = self.position
+        share = position.done / self.sampler.length(position.epoch)
+        epoch = position.epoch if share == 1 else position.epoch - 1 + share
+        evaluation = self.timed_evaluation(self.average.model, epoch=epoch, step=position.step)
+        position.evaluated = position.step
+        if share == 1:
+            position.epoch, position.done = position.epoch + 1, 0
+        return evaluation
+
+    def timed_evaluation(self, model: nn.Module, *, epoch: float, step: int) -> Evaluation:
+        """Score a model, and measure how long that takes."""
+        start = time.perf_counter()
+        evaluation = self.evaluate(model, epoch=epoch, step=step)
+        return replace(evaluation, seconds=time.perf_counter() - start)

@@ -8,41 +8,58 @@ from pathlib import Path
 
 import numpy as np
 
-from palbert.build import count_overlap, load_rows
+from palbert.build import count_overlap, has_rows, load_rows
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.overlap import Row, normal_row
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.pretrained import resolve_encoder
-from palbert.recipe.load import load_recipe
+from palbert.model.families import read_config
+from palbert.model.pretrained import read_settings, resolve_encoder
 from palbert.recipe.schema import Recipe
+from palbert.reporting.advice import advice
 from palbert.reporting.data_summary import SplitSummary, render_data_report
 from palbert.reporting.wording import plural
 from palbert.runtime.files import write_text
 from palbert.tasks.sets import SetSpec, files_of, sets_of
 from palbert.tasks.spec import Task
+from palbert.verbs.in_memory import AnyRecipe, Data, staged
 
 EXAMPLES = 3
 UNPAIRED = "no entailment, or no contradiction"
 
 
-def check_data(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> list[SplitSummary]:
-    """Read all data of a recipe and summarise every split of every task."""
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides=overrides)
-    tokenizer = TextTokenizer.from_folder(resolve_encoder(recipe.encoder.name))
+def check_data(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = ()) -> list[SplitSummary]:
+    """Read all data of a recipe and summarise every split of every task.
+
+    Args:
+        recipe: A recipe, its file, the name of a built-in one, or its settings as a dict.
+        data: Rows by task, in place of files, as `palbert.train` takes them.
+        overrides: Settings as `key=value`.
+    """
+    with staged(data) as rows:
+        summaries = _summaries(rows.load(recipe, overrides=overrides))
+        return [replace(each, files=tuple(map(rows.named, each.files))) for each in summaries]
+
+
+def _summaries(recipe: Recipe) -> list[SplitSummary]:
+    folder = resolve_encoder(recipe.encoder.name)
+    tokenizer = TextTokenizer.from_folder(folder)
+    longest = read_config(read_settings(folder), pooler=False, where=str(folder)).max_length
     summaries = []
     for task in recipe.tasks.values():
         train: set[Row] = set()
         for spec in _sets_and_splits(task):
-            if spec.files.sources:
+            if spec.files.split == "train" or has_rows(task, spec.files.split):
                 # Rows without text or label are findings here, not errors.
                 dataset = load_rows(replace(spec, files=replace(spec.files, bad_rows="drop")), tokenizer)
                 rows = [normal_row(row) for row in zip(*dataset.texts, strict=True)]
                 summary = _summarise(spec, dataset, rows, train, tokenizer)
                 if dataset.split == "train":
                     train |= set(rows)
-                    summary = replace(summary, overlap=count_overlap(task, dataset))
+                    summary = replace(summary, overlap=count_overlap(task, dataset, tokenizer))
+                if dataset.split == "train" and spec.name == task.name:
+                    found = advice(task, summary, automatic=recipe.training.auto, longest=longest)
+                    summary = replace(summary, advice=tuple(found))
                 summaries.append(summary)
     return summaries
 

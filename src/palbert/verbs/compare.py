@@ -13,8 +13,11 @@ from palbert.metrics import find_metric
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.bootstrap import PairedDifference, paired
+from palbert.reporting.display import Table, comparison_table
 from palbert.reporting.predictions import read_predictions
+from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.spec import Task
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,20 @@ class Comparison:
     difference: PairedDifference
 
 
-def compare(runs: Sequence[str | Path], *, split: str = "dev") -> list[Comparison]:
+class Comparisons(list[Comparison]):
+    """Comparisons with one run, shown as a table."""
+
+    def __repr__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        return comparison_table(self, self[0].reference if self else "")
+
+
+def compare(runs: Sequence[AnyPath], *, split: str = "dev") -> Comparisons:
     """Compare every run with the first one, on all tasks that both have."""
     if len(runs) < 2:
         raise DataError("Expected two or more runs to compare, found fewer.", hint="palbert compare runs/a runs/b")
@@ -43,14 +59,27 @@ def compare(runs: Sequence[str | Path], *, split: str = "dev") -> list[Compariso
                 f"{folder.path}: no predictions here.", hint=f"Make them with: palbert evaluate {folder.path}"
             )
     reference = load_recipe(first.recipe, check_files=False)
-    comparisons = []
+    comparisons = Comparisons()
     for other in others:
         recipe = load_recipe(other.recipe, check_files=False)
         shared = [name for name in reference.tasks if name in recipe.tasks]
         if not shared:
             raise DataError(f"{first.path} and {other.path} have no task in common.")
-        comparisons += [_compare_task(name, reference, first, other, split) for name in shared]
+        for name in shared:
+            if recipe.tasks[name].target != reference.tasks[name].target:
+                raise DataError(
+                    f"{first.path} and {other.path} have different answers for '{name}': "
+                    f"{_answers(reference.tasks[name])} and {_answers(recipe.tasks[name])}.",
+                    hint="A comparison needs the same target and classes; list them in both recipes.",
+                )
+            comparisons.append(_compare_task(name, reference, first, other, split))
     return comparisons
+
+
+def _answers(task: Task) -> str:
+    """Describe what a task answers."""
+    classes = ", ".join(task.target.classes)
+    return f"{task.target.name} ({classes})" if classes else task.target.name
 
 
 def _compare_task(name: str, reference: Recipe, first: RunFolder, other: RunFolder, split: str) -> Comparison:

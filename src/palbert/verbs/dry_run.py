@@ -1,4 +1,4 @@
-"""Dry run: load and check everything as training does, and find the peak memory of the largest steps."""
+"""Dry run: load and check everything as training does; find the peak memory of the largest steps, and the time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from typing import Any
 import torch
 
 from palbert.errors import DeviceError
-from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
+from palbert.reporting.display import memory_table
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.memory import bytes_of
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.footprint import Footprint, Load, Prober, held_by, largest_loads
+from palbert.training.timing import StepTime, time_steps
 from palbert.training.trainer import Trainer
-from palbert.verbs.pretrain import PretrainingRun
-from palbert.verbs.train import TrainingRun
+from palbert.verbs.in_memory import AnyRecipe, Data, staged
+from palbert.verbs.pretrain import PretrainingJob
+from palbert.verbs.run_time import RunTime, evaluations_in, time_of_pretraining, time_of_tasks
+from palbert.verbs.train import TrainingJob
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +48,9 @@ class PhaseMemory:
         return {"phase": self.phase, **load, "predicted": predicted, "measured": self.measured}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DryRun:
-    """The memory that a run would take."""
+    """The memory and the time that a run would take."""
 
     device: str
     """Where the run would compute."""
@@ -59,6 +62,14 @@ class DryRun:
     """What the measured bytes are."""
     phases: tuple[PhaseMemory, ...]
     """Every phase, with further pretraining as the first if the recipe has it."""
+    time: RunTime | None
+    """The estimated time; None if a step does not fit into the memory."""
+
+    def __repr__(self) -> str:
+        return memory_table(self.summary).text()
+
+    def _repr_html_(self) -> str:
+        return memory_table(self.summary).html()
 
     @property
     def worst(self) -> PhaseMemory:
@@ -68,35 +79,54 @@ class DryRun:
     @property
     def summary(self) -> dict[str, Any]:
         """Plain values, for JSON and the terminal."""
-        facts = {name: value for name, value in asdict(self).items() if name != "phases"}
-        return {**facts, "worst": self.phases.index(self.worst), "phases": [phase.as_dict() for phase in self.phases]}
+        facts = {name: value for name, value in asdict(self).items() if name not in ("phases", "time")}
+        phases = [phase.as_dict() for phase in self.phases]
+        estimated = self.time.as_dict() if self.time else None
+        return {**facts, "worst": self.phases.index(self.worst), "phases": phases, "time": estimated}
 
 
-def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> DryRun:
-    """Load and check everything that a recipe needs, and find the memory of its largest steps; write nothing.
+@dataclass(frozen=True)
+class _Probed:
+    """What the steps of one phase have shown."""
+
+    memory: PhaseMemory
+    steps: StepTime | None
+    """None if a step does not fit."""
+    evaluations: int
+
+
+def dry_run(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = ()) -> DryRun:
+    """Load and check everything that a recipe needs, find the memory of its largest steps and its time; write nothing.
 
     Args:
-        recipe: A recipe, its file, or the name of a built-in one.
+        recipe: A recipe, its file, the name of a built-in one, or its settings as a dict.
+        data: Rows by task, in place of files, as `palbert.train` takes them.
         overrides: Settings as `key=value`.
     """
     if find_ranks().size > 1:
         raise DeviceError("A dry run takes one process.", hint="Start it without torchrun.")
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides=overrides)
+    with staged(data) as rows:
+        return _dry_run(rows.load(recipe, overrides=overrides))
+
+
+def _dry_run(recipe: Recipe) -> DryRun:
     nowhere = RunFolder(Path("runs") / "dry-run")  # never written to
-    run = TrainingRun(recipe, nowhere).prepare()
-    phases = []
+    run = TrainingJob(recipe, nowhere).prepare()
+    memory, before = [], RunTime()
     if recipe.pretraining:  # the tasks' model waits on the device meanwhile
         waiting = bytes_of(held_by(run.trainer))
-        pretraining = PretrainingRun(run.recipe, nowhere).prepare()
-        phases.append(
-            _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), waiting=waiting)
-        )
+        pretraining = PretrainingJob(run.recipe, nowhere).prepare()
+        first = _probe("pretraining", pretraining.trainer, dict(pretraining.trainer.position.draws), waiting=waiting)
+        memory.append(first.memory)
+        if first.steps:
+            before = time_of_pretraining(pretraining, first.steps)
         del pretraining
     draws = dict(run.trainer.position.draws)
+    phases = []
     for phase in range(len(run.phases)):
         run.trainer = run.make_trainer(phase)  # replaces the one before, as in a run
         phases.append(_probe(run.phase_name(phase) or str(phase + 1), run.trainer, draws))
+    memory += [phase.memory for phase in phases]
     device = run.machine.device
     cuda = device.type == "cuda"
     return DryRun(
@@ -106,16 +136,26 @@ def dry_run(recipe: Recipe | str | Path, *, overrides: Sequence[str] = ()) -> Dr
         measured_by="torch.cuda.max_memory_allocated, and what capturing the step took"
         if cuda
         else "tensors that were alive at once",
-        phases=tuple(phases),
+        phases=tuple(memory),
+        time=_time(run, phases, before) if all(phase.measured is not None for phase in memory) else None,
     )
 
 
-def _probe(phase: str, trainer: Trainer, draws: dict[str, int], *, waiting: int = 0) -> PhaseMemory:
+def _probe(phase: str, trainer: Trainer, draws: dict[str, int], *, waiting: int = 0) -> _Probed:
     gc.collect()  # tensors that only cycles still hold would be counted
     log.info("looking for the largest of %s steps", f"{len(trainer.steps):,}")
+    start = dict(draws)
     loads = largest_loads(trainer, draws)
     prober = Prober(trainer, loads, waiting=waiting)
     prober.warm_up()
     predicted = {load.sets: prober.predict(load) for load in loads}
     largest = max(loads, key=lambda load: predicted[load.sets].total)
-    return PhaseMemory(phase, largest, predicted[largest.sets], prober.measure(largest))
+    memory = PhaseMemory(phase, largest, predicted[largest.sets], prober.measure(largest))
+    trainer.execution = prober.execution  # captured, if steps can be
+    steps = time_steps(trainer, start) if memory.measured is not None else None
+    return _Probed(memory, steps, evaluations_in(trainer))
+
+
+def _time(run: TrainingJob, phases: Sequence[_Probed], before: RunTime) -> RunTime:
+    steps = [phase.steps for phase in phases if phase.steps]
+    return time_of_tasks(run, steps, evaluations=sum(phase.evaluations for phase in phases)).after(before)

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palbert import __version__
 from palbert.build import Machine, build_inference, load_split, load_training_sets, open_checkpoint
-from palbert.data.collate import count_truncated, sequence_lengths
+from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import DataError
-from palbert.inference.evaluator import constant_baseline, evaluate_tasks
+from palbert.inference.evaluator import evaluate_tasks
 from palbert.inference.results import TaskResult
 from palbert.metrics import formula_text, overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.load import load_recipe
+from palbert.recipe.paths import missing_files
 from palbert.recipe.schema import Recipe
+from palbert.reporting.assessment import Assessment, assess_all, decision_notes
 from palbert.reporting.bootstrap import bounds
+from palbert.reporting.display import Summary, summary_table
 from palbert.reporting.predictions import write_predictions
 from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import Resampled, resample_scores
-from palbert.runtime.files import write_text
+from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
-from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.tasks.sources import Split
 from palbert.training.hooks import read_records
+from palbert.verbs.baselines import baselines_of, read_baselines
+from palbert.verbs.decide import choose_decisions
+from palbert.verbs.final_test import labelled_test_rows
+from palbert.verbs.findings.evidence import Evidence
+from palbert.verbs.notes import worth_knowing
+from palbert.verbs.other_rows import OtherRows, other_rows
 
-BASELINES = ("majority / mean", "untrained heads")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The results of an evaluation, and where they were written."""
 
     run: Path
     split: str
-    summary: dict[str, Any]
+    summary: Summary
     """The content of report.json."""
     results: list[TaskResult]
     baselines: dict[str, dict[str, float]]
@@ -49,36 +55,79 @@ class Report:
     page: Path
     """The report to open."""
 
+    def __repr__(self) -> str:
+        return f"{summary_table(self.summary).text()}\nReport: {self.page}"
 
-def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = None) -> Report:
+    def _repr_html_(self) -> str:
+        return summary_table(self.summary).html(links={"The whole report": self.page})
+
+
+def evaluate(
+    run: AnyPath,
+    *,
+    split: Split = "dev",
+    checkpoint: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    text: Sequence[str] = (),
+    label: str | None = None,
+    name: str | None = None,
+) -> Report:
     """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
 
-    The results of any other checkpoint go to `evaluations/<checkpoint>`, so that the run's own report stays.
+    The results of any other checkpoint go to `evaluations/<checkpoint>`, and those of other rows to
+    `evaluations/<name>`, so that the run's own report stays.
 
     Args:
         run: The run folder.
         split: Which rows to score.
         checkpoint: "best", "last" or "best-<task>"; the best unless given.
+        data: Other rows to score in place of a split, by task: a file, or rows as `palbert.train` takes them. They are
+            read with the task's own settings.
+        text: The text columns of these rows, where they are named otherwise than in training.
+        label: The label column of these rows, where it is named otherwise than in training.
+        name: The name of the evaluation of these rows; the names of the files, or "rows", unless given.
     """
     if split not in SPLITS:
         raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
     folder = RunFolder(Path(run))
     chosen = folder.checkpoint(checkpoint)
-    place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)
-    recipe = load_recipe(folder.recipe)
+    is_best = chosen == folder.checkpoint()
+    if data is None:
+        place = folder if is_best else RunFolder(folder.evaluations / chosen.name)
+        return _evaluate(folder, chosen, place, load_recipe(folder.recipe), split=split)
+    recipe = load_recipe(folder.recipe, check_files=False)  # its own files may be elsewhere by now
+    with other_rows(recipe, data, text=text, label=label) as rows:
+        place = rows.place(folder, name, suffix="" if is_best else f"-{chosen.name}")
+        return _evaluate(folder, chosen, place, recipe, split="test", rows=rows)
+
+
+def _evaluate(
+    folder: RunFolder, chosen: Path, place: RunFolder, recipe: Recipe, *, split: Split, rows: OtherRows | None = None
+) -> Report:
+    """Score a checkpoint of a run on a split of its recipe, or on other rows; write the report to `place`."""
+    scored = rows.recipe if rows else recipe
     machine = Machine.for_recipe(recipe)
     opened = open_checkpoint(chosen, machine)
-    datasets = _load_split(folder, recipe, split, opened.tokenizer)
+    datasets = _load_split(folder, scored, split, opened.tokenizer)
     inference = build_inference(opened.model, tokenizer=opened.tokenizer, machine=machine)
+    inference.decisions = choose_decisions(chosen, recipe, inference, opened.tokenizer)
     results = evaluate_tasks(inference, recipe.tasks, datasets)
-    for result in results:
+    is_own = split == "dev" and rows is None and place.path == folder.path
+    test = labelled_test_rows(recipe, opened.tokenizer) if is_own else {}
+    tested = evaluate_tasks(inference, recipe.tasks, test)
+    for result in [*results, *tested]:
         write_predictions(place.predictions, result)
-    train = load_training_sets(recipe, opened.tokenizer)
+    train = load_training_sets(recipe, opened.tokenizer) if not missing_files(recipe) else {}
     records = read_records(folder.metrics)
     resampled = {result.task: resample_scores(result) for result in results}
-    baselines = _baselines(recipe, train, datasets, records, split)
+    kept = read_baselines(folder, split)
+    baselines = baselines_of(recipe, train, datasets, records, split, kept) if train else {}
+    scores = _summary(recipe, results, resampled)
+    template, intervals = opened.tokenizer.template, scores["intervals"]
+    evidence = Evidence(scored, train, datasets, template, results, intervals, baselines, records)
+    assessments = assess_all(recipe.tasks, results, inference.decisions)
     summary = {
-        **_summary(recipe, results, resampled),
+        **scores,
         "parameters": _parameters(opened.model),
         "device": str(machine.device),
         "precision": machine.precision,
@@ -88,13 +137,17 @@ def evaluate(run: str | Path, *, split: Split = "dev", checkpoint: str | None = 
         "epoch": opened.description.get("scores", {}).get("epoch"),
         "step": opened.description.get("step"),
         "seconds": round(_seconds(records), 2),
+        "finished_early": finished_early(records),
         "baselines": baselines,
         "rows": _rows(recipe, train, datasets, split),
-        "notes": _notes(recipe, train, datasets, opened.tokenizer),
+        "probabilities": {name: each.summary() for name, each in assessments.items()},
+        "notes": [*worth_knowing(evidence), *decision_notes(results, assessments)],
+        **_test_summary(recipe, tested),
+        **({"files": rows.files} if rows else {}),
     }
-    report = Report(folder.path, split, summary, results, baselines, place.report("html", split=split))
+    report = Report(folder.path, split, Summary(summary), results, baselines, place.report("html", split=split))
     write_text(place.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-    write_text(report.page, _render(report, recipe, resampled, records, train, opened.tokenizer))
+    write_text(report.page, _render(report, recipe, resampled, records, train, opened.tokenizer, assessments))
     return report
 
 
@@ -105,6 +158,7 @@ def _render(
     records: list[dict[str, Any]],
     train: Mapping[str, TrainingSet[Dataset]],
     tokenizer: TextTokenizer,
+    assessments: Mapping[str, Assessment],
 ) -> str:
     """Render report.html."""
     return render_report(
@@ -112,6 +166,7 @@ def _render(
             title=recipe.description or report.run.resolve().name,
             summary={key: value for key, value in report.summary.items() if key not in ("notes", "baselines")},
             results=report.results,
+            assessments=assessments,
             resampled=resampled,
             formula=recipe.overall,
             baselines=report.baselines,
@@ -133,9 +188,13 @@ def _load_split(folder: RunFolder, recipe: Recipe, split: Split, tokenizer: Text
     datasets = load_split(recipe, split, tokenizer)
     if not datasets:
         raise DataError(f"{folder.path}: its recipe names no {split} files.", hint="Name them, or take another split.")
-    if any(dataset.labels is None for dataset in datasets.values()):
+    unlabelled = [name for name, dataset in datasets.items() if dataset.labels is None]
+    if unlabelled:
+        task = recipe.tasks[unlabelled[0]]
+        column = getattr(task, split)[0].label or task.label
         raise DataError(
-            f"{folder.path}: the {split} split has no labels to score against.",
+            f"{folder.path}: the {split} split has no labels to score against: "
+            f"{', '.join(datasets[task.name].files)} has no column '{column}'.",
             hint="Write predictions for it with: palbert predict RUN --task T --input FILE --output FILE",
         )
     return datasets
@@ -154,6 +213,15 @@ def _summary(recipe: Recipe, results: list[TaskResult], resampled: Mapping[str, 
         "metrics": {task: metric for task, (metric, _) in main.items()},
         "intervals": {task: {"low": low, "high": high} for task, (low, high) in ends.items()},
     }
+
+
+def _test_summary(recipe: Recipe, results: list[TaskResult]) -> dict[str, Any]:
+    """Return the scores on test rows under their own key; nothing without results."""
+    if not results:
+        return {}
+    scores = _summary(recipe, results, {result.task: resample_scores(result) for result in results})
+    kept = {key: scores[key] for key in ("overall", "formula", "tasks", "metrics", "intervals")}
+    return {"test": {**kept, "rows": {result.task: len(result.gold) for result in results}}}
 
 
 def _parameters(model: MultiTaskModel) -> dict[str, Any]:
@@ -175,29 +243,16 @@ def _count(module: Any) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _baselines(
-    recipe: Recipe,
-    train: Mapping[str, TrainingSet[Dataset]],
-    datasets: Mapping[str, Dataset],
-    records: list[dict[str, Any]],
-    split: str,
-) -> dict[str, dict[str, float]]:
-    constant, untrained = BASELINES
-    found = {
-        constant: {
-            name: constant_baseline(recipe.tasks[name], train[name].rows, dataset) for name, dataset in datasets.items()
-        }
-    }
-    for record in records:
-        if record["kind"] == "evaluation" and record["epoch"] == 0 and split == "dev":
-            found[untrained] = {name: record["tasks"][name][task.metric] for name, task in recipe.tasks.items()}
-    return found
-
-
 def _seconds(records: list[dict[str, Any]]) -> float:
     """Return the training time so far."""
     times = [record["seconds"] for record in records if record["kind"] == "train"]
     return float(times[-1]) if times else 0.0
+
+
+def finished_early(records: list[dict[str, Any]]) -> str | None:
+    """Return after which step and why a run finished before its last epoch; None if it did not."""
+    ends = [record for record in records if record["kind"] == "end"]
+    return f"after step {ends[-1]['step']:,}: {ends[-1]['reason']}" if ends else None
 
 
 def _rows(
@@ -205,37 +260,9 @@ def _rows(
 ) -> dict[str, dict[str, int]]:
     """Count the rows of every task, and the training rows of extra sets."""
     return {
-        **{name: {"train": len(train[name]), split: len(datasets[name])} for name in datasets},
+        **{
+            name: {**({"train": len(train[name])} if name in train else {}), split: len(rows)}
+            for name, rows in datasets.items()
+        },
         **{name: {"train": len(each)} for name, each in train.items() if name not in recipe.tasks},
     }
-
-
-def _notes(
-    recipe: Recipe, train: Mapping[str, TrainingSet[Dataset]], datasets: Mapping[str, Dataset], tokenizer: TextTokenizer
-) -> list[str]:
-    notes = []
-    [split] = {dataset.split for dataset in datasets.values()}
-    encoder = recipe.encoder.name
-    for seen, encoders in SEEN_BY_ENCODERS.items():
-        if seen in recipe.tasks and recipe.data != "samples" and any(part in encoder.lower() for part in encoders):
-            notes.append(f"{encoder} has seen {seen} pairs in its own training: its {seen} score is not clean.")
-    if recipe.data == "samples":
-        notes.append("Trained and scored on palbert's small sample data: a demonstration, not a benchmark.")
-    for name, task in recipe.tasks.items():
-        if {source.path for source in task.train} & {source.path for source in getattr(task, split)}:
-            notes.append(f"{name}: trained on its {split} rows, so the score says nothing about other rows.")
-    for name, dataset in [*((each.name, each.rows) for each in train.values()), *datasets.items()]:
-        if dataset.dropped:
-            notes.append(f"{name} {dataset.split}: {dataset.dropped} rows without text or label were left out.")
-        if dataset.overlapping:
-            kinds = " or ".join(recipe.sets[name].task.drop_overlap)
-            notes.append(f"{name} train: {dataset.overlapping} rows were left out because they are also in {kinds}.")
-        if dataset.unpaired:
-            notes.append(
-                f"{name} train: {dataset.unpaired} premises without entailment or contradiction were left out."
-            )
-        spec = recipe.sets[name]
-        cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
-        if cut:
-            notes.append(f"{name} {dataset.split}: {cut} of {len(dataset)} rows were cut at {spec.max_length} tokens.")
-    return notes

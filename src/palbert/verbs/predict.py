@@ -3,46 +3,91 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from palbert.build import Machine, OpenedCheckpoint, build_inference, open_checkpoint, prepare_for_inference
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from palbert.build import (
+    Machine,
+    OpenedCheckpoint,
+    build_inference,
+    is_encoder,
+    open_checkpoint,
+    open_encoder,
+    prepare_for_inference,
+)
 from palbert.data.collate import count_truncated
+from palbert.data.ragged import Ragged
 from palbert.errors import DataError, did_you_mean
+from palbert.inference.abstaining import abstentions, check_confidence
+from palbert.inference.embedding import Embedder
+from palbert.reporting.display import prediction_table
+from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
-
-Text = str | tuple[str, str]
+from palbert.verbs.decide import warn_of_missing
+from palbert.verbs.texts import Text, columns_of, tasks_for
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """The prediction of a task for one text or pair."""
 
     answer: Any
-    """As the task's target gives it: a class name, a number, or a list of class names."""
+    """As the task's target gives it: a class name, a number, or a list of class names; None if the task abstained."""
     probabilities: dict[str, float] | None = None
     """The probability of each class."""
+    abstained: bool | None = None
+    """Whether no answer was sure enough; None where every answer is given, as without `min_confidence`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        shares = self.probabilities
-        return {"prediction": self.answer} | ({"probabilities": shares} if shares is not None else {})
+        values: dict[str, Any] = {"prediction": self.answer}
+        if self.abstained is not None:
+            values["abstained"] = self.abstained
+        return values | ({"probabilities": self.probabilities} if self.probabilities is not None else {})
+
+    def __repr__(self) -> str:
+        shares = {name: float(f"{share:.3g}") for name, share in (self.probabilities or {}).items()}
+        abstained = f", abstained={self.abstained}" if self.abstained is not None else ""
+        return f"Prediction(answer={self.answer!r}{f', probabilities={shares!r}' if shares else ''}{abstained})"
+
+    def _repr_html_(self) -> str:
+        return prediction_table([self]).html()
+
+
+class Predictions(list[Prediction]):
+    """Predictions of a task, shown in a notebook as a table next to the texts."""
+
+    def __init__(self, predictions: Iterable[Prediction] = (), *, texts: Sequence[Text] = ()) -> None:
+        super().__init__(predictions)
+        self.texts = texts
+
+    def _repr_html_(self) -> str:
+        return prediction_table(self, self.texts if len(self.texts) == len(self) else ()).html()
 
 
 def load(
-    run: str | Path,
+    run: AnyPath,
     *,
     checkpoint: str | None = None,
     device: str = "auto",
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
 ) -> Predictor:
-    """Load a run's best checkpoint, or the named one, for prediction."""
+    """Load a run's best checkpoint, or the named one, for prediction.
+
+    An encoder, "minilm" or the folder of one, is loaded too: it has no tasks, and `embed` turns texts into vectors.
+    """
     machine = Machine.of(device, precision)
+    if is_encoder(Path(run)):
+        return Predictor(open_encoder(str(run), machine), machine)
     return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
 
 
@@ -54,6 +99,14 @@ class Predictor:
         self.tokenizer = opened.tokenizer
         model = prepare_for_inference(opened.model, machine)
         self.inference = build_inference(model, tokenizer=opened.tokenizer, machine=machine)
+        self.inference.decisions = opened.decisions
+        warn_of_missing(opened.tasks, opened.decisions)
+        self.embedder = Embedder(
+            self.inference,
+            tokenizer=opened.tokenizer,
+            tasks=opened.tasks,
+            max_length=opened.description.get("max_length", opened.model.encoder.config.max_length),
+        )
 
     def task(self, name: str) -> Task:
         """Return a task by name."""
@@ -61,40 +114,85 @@ class Predictor:
             raise DataError(f"Unknown task '{name}'.", hint=did_you_mean(name, self.tasks))
         return self.tasks[name]
 
-    def predict(self, task: str, texts: Sequence[Text]) -> list[Prediction]:
-        """Predict for texts, or for pairs of texts if the task takes pairs."""
+    def predict(self, task: str, texts: Sequence[Text], *, min_confidence: float | None = None) -> Predictions:
+        """Predict for texts, or for pairs of texts if the task takes pairs.
+
+        Args:
+            task: The task to ask.
+            texts: The texts or pairs.
+            min_confidence: Abstain where the probability that the answer is right is lower. With several classes per
+                row, that is the probability of the least certain decision about a class.
+        """
         spec = self.task(task)
-        columns = _columns(spec, texts)
+        check_confidence(min_confidence, spec)
+        columns = columns_of(spec, texts)
         if not columns[0]:
-            return []
+            return Predictions()
+        outputs = self.inference.outputs(spec, self._tokens([spec], columns))
+        return Predictions(self._predictions(spec, outputs, min_confidence), texts=texts)
+
+    def predict_all(
+        self, texts: Sequence[Text], *, tasks: Sequence[str] | None = None, min_confidence: float | None = None
+    ) -> list[dict[str, Prediction]]:
+        """Predict with all tasks that take such rows, single texts or pairs; return each row's predictions by task.
+
+        Tasks with the same `max_length`, the same form of pairs and the same adapter, or none, share one pass of the
+        encoder.
+
+        Args:
+            texts: Only single texts, or only pairs.
+            tasks: The tasks to ask; all that take such rows unless given.
+            min_confidence: Abstain where an answer is less likely to be right, as in `predict`; numbers are always
+                given, since they have no probability.
+        """
+        check_confidence(min_confidence)
+        asked = tasks_for(self.tasks, texts) if tasks is None else [self.task(name) for name in tasks]
+        columns = [columns_of(spec, texts) for spec in asked]
+        if not columns or not columns[0][0]:
+            return [{} for _ in texts]
+        outputs = self.inference.outputs_of(asked, self._tokens(asked, columns[0]))
+        by_task = {spec.name: self._predictions(spec, outputs[spec.name], min_confidence) for spec in asked}
+        return [dict(zip(by_task, row, strict=True)) for row in zip(*by_task.values(), strict=True)]
+
+    def embed(
+        self, texts: Sequence[str], *, pooling: str = "mean", normalise: bool = False, task: str | None = None
+    ) -> NDArray[np.float32]:
+        """Return one vector per text, (texts, hidden): the pooled token states of the trained encoder.
+
+        Args:
+            texts: Single texts.
+            pooling: "mean" over all tokens, special ones included; "cls", the first token; "pooler", the first token
+                through the encoder's own tanh layer.
+            normalise: Divide each vector by its length.
+            task: The task whose adapter and `max_length` are used. Without it, texts may have as many tokens as the
+                task with the longest `max_length` allows.
+
+        Raises:
+            DataError: Tasks have adapters of their own, and no task is given.
+        """
+        return self.embedder(texts, pooling=pooling, normalise=normalise, task=task)
+
+    def _tokens(self, tasks: Sequence[Task], columns: Sequence[Sequence[str]]) -> tuple[Ragged, ...]:
+        """Tokenize columns; warn about rows that are too long for one of the tasks."""
         tokens = tuple(self.tokenizer(column) for column in columns)
-        cut = count_truncated(tokens, self.tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
-        if cut:
-            log.warning("%d of %d rows were longer than %d tokens and were truncated", cut, len(texts), spec.max_length)
-        decoded, target = self.inference.answer(spec, tokens), spec.target
+        for length, siamese in dict.fromkeys((task.max_length, task.siamese) for task in tasks):
+            cut = count_truncated(tokens, self.tokenizer.template, max_length=length, siamese=siamese)
+            if cut:
+                log.warning("%d of %d rows were longer than %d tokens and were truncated", cut, len(tokens[0]), length)
+        return tokens
+
+    def _predictions(self, task: Task, outputs: Tensor, min_confidence: float | None) -> list[Prediction]:
+        """Turn a task's outputs, (rows, outputs), into predictions."""
+        decoded, target = self.inference.decode(task, outputs), task.target
         answers = [target.answer(predicted) for predicted in decoded.predicted]
         if decoded.probabilities is None:
             return [Prediction(answer) for answer in answers]
-        return [
-            Prediction(answer, {name: float(share) for name, share in zip(target.classes, shares, strict=True)})
-            for answer, shares in zip(answers, decoded.probabilities, strict=True)
+        shares = [
+            {name: float(share) for name, share in zip(target.classes, row, strict=True)}
+            for row in decoded.probabilities
         ]
-
-
-def _columns(task: Task, texts: Sequence[Text]) -> list[list[str]]:
-    """Turn rows into columns, and check their shape."""
-    if isinstance(texts, str):
-        raise DataError(f"Task '{task.name}' takes a list, found one text.", hint=f"Write [{texts!r:.40}].")
-    wanted = "a text" if task.kind == "single" else "a pair of texts"
-    rows: list[tuple[str, ...]] = []
-    for number, text in enumerate(texts):
-        row = tuple(text) if isinstance(text, tuple | list) else (text,)
-        if len(row) != len(task.text) or not all(isinstance(item, str) for item in row):
-            hint = (
-                "In the command: --pair FIRST SECOND, or lines of two texts with a tab between them."
-                if task.kind == "pair" and len(row) == 1
-                else None
-            )
-            raise DataError(f"Task '{task.name}' takes {wanted} per row; row {number} is {text!r:.60}.", hint=hint)
-        rows.append(row)
-    return [[row[side] for row in rows] for side in range(len(task.text))]
+        unsure = abstentions(target, decoded, min_confidence)
+        return [
+            Prediction(None if abstained else answer, row, abstained)
+            for answer, row, abstained in zip(answers, shares, unsure, strict=True)
+        ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,46 +16,53 @@ from palbert.errors import DeviceError, RunFolderError, StoppedError, TrainingEr
 from palbert.model.masked import MaskedModel, load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files
 from palbert.model.recompute import recompute_activations
-from palbert.recipe.load import load_recipe, with_texts
+from palbert.recipe.load import with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.distributed import find_ranks
-from palbert.runtime.files import write_text
+from palbert.runtime.files import AnyPath, write_text
+from palbert.runtime.progress import progress_shown
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
 from palbert.training.checkpoint import TrainerState
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Trainer
-from palbert.verbs.run import Run
+from palbert.verbs.in_memory import AnyRecipe, Data, staged
+from palbert.verbs.job import Job
 
 log = logging.getLogger(__name__)
 
 
 def pretrain(
-    recipe: Recipe | str | Path,
+    recipe: AnyRecipe,
     *,
+    data: Data | None = None,
     text: Sequence[str | Path] = (),
-    out: str | Path | None = None,
+    out: AnyPath | None = None,
     resume: bool = False,
     force: bool = False,
     overrides: Sequence[str] = (),
+    progress: bool | None = None,
 ) -> Path:
     """Train a recipe's encoder further on masked words; return the folder of the new encoder.
 
     Args:
-        recipe: A recipe, its file, or the name of a built-in one; its `[pretraining]` section says how.
+        recipe: A recipe, its file, the name of a built-in one, or its settings as a dict; its `[pretraining]` section
+            says how.
+        data: Rows by task, in place of files, as `palbert.train` takes them.
         text: Plain text files, one text per line, in addition to the tasks' training texts.
         out: The folder; runs/<recipe name>-pretrained unless given.
         resume: Continue the pretraining in that folder.
         force: Replace what is in that folder.
         overrides: Settings as `key=value`.
+        progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
 
     Raises:
         StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
     if find_ranks().size > 1:
         raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
-    name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
+    name = "run" if isinstance(recipe, Recipe | Mapping) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
     if resume and _is_complete(folder):
         raise RunFolderError(
@@ -63,12 +70,12 @@ def pretrain(
             hint="Add --force to pretrain again, or give another folder with --out.",
         )
     folder.check_free(resume=resume, force=force)
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides=overrides)
-    pretraining = PretrainingRun(with_texts(recipe, text), folder, resume=resume).prepare()
-    with folder.locked():
-        if not pretraining.fit():
-            raise StoppedError(folder.path, verb="pretrain")
+    with progress_shown(progress), staged(data) as rows:
+        loaded = with_texts(rows.load(recipe, overrides=overrides), text)
+        pretraining = PretrainingJob(loaded, folder, resume=resume, rows=rows).prepare()
+        with folder.locked():
+            if not pretraining.fit():
+                raise StoppedError(folder.path, verb="pretrain")
     return folder.path
 
 
@@ -78,7 +85,7 @@ def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
     if _is_complete(folder):
         log.info("%s: pretrained already", folder.path)
         return folder.path
-    pretraining = PretrainingRun(recipe, folder, resume=folder.has_begun).prepare()
+    pretraining = PretrainingJob(recipe, folder, resume=folder.has_begun).prepare()
     if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step counts too
         raise StoppedError(run.path, verb="train")
     return folder.path
@@ -89,7 +96,7 @@ def _is_complete(folder: RunFolder) -> bool:
     return folder.report("json").is_file()
 
 
-class PretrainingRun(Run):
+class PretrainingJob(Job):
     """One further pretraining of a recipe's encoder on masked words."""
 
     model: MaskedModel

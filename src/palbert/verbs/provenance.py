@@ -77,6 +77,8 @@ def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
         )
 
 
+LIMIT = re.compile(r"(phases\.\d+\.)?training\.(patience|time_limit)$")
+"""The places in a recipe that say when a run finishes early; a run may be resumed with others."""
 DATA_FILE = re.compile(r"tasks\.[^.]+\.(extra\.[^.]+\.)?(train|dev|test)\.\d+\.path$")
 """The places in a recipe that name a data file."""
 
@@ -94,7 +96,7 @@ def _flat(recipe: Recipe) -> dict[str, str]:
         elif isinstance(value, list):
             for number, item in enumerate(value):
                 walk(f"{place}.{number}", item)
-        else:
+        elif not LIMIT.match(place):
             known = content.get(value) if isinstance(value, str) else None
             # What is not hashed, such as test files, is known by its name.
             flat[place] = json.dumps(known or (Path(value).name if DATA_FILE.match(place) else value))

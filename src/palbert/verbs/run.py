@@ -1,193 +1,114 @@
-"""Run: what training and further pretraining share — loading, resuming, hooks, and training until the end or a stop."""
+"""Run: what training leaves, as an object: its report, its scores, its recipe and its model."""
 
 from __future__ import annotations
 
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
-
-from palbert.build import Machine, check_names
-from palbert.data.tokenizer import TextTokenizer
-from palbert.model.pretrained import resolve_encoder
-from palbert.recipe.load import dump_recipe
+from palbert.errors import RunFolderError
+from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
-from palbert.runtime.distributed import Ranks
-from palbert.runtime.files import write_text
+from palbert.reporting.display import Summary, summary_table
+from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state
-from palbert.training.checkpoint import TrainerState, load_weights, read_description, read_state, restore_trainer
-from palbert.training.checkpoint_hooks import Checkpoints, SendRandomState
-from palbert.training.hooks import MetricsLog, TensorBoard
-from palbert.training.interrupt import stop_on_interrupt
-from palbert.training.trainer import Hook, Position, Trainer
-from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
-
-log = logging.getLogger(__name__)
-
-Prepared = TypeVar("Prepared", bound="Run")
+from palbert.verbs.predict import Predictions, Predictor, load
+from palbert.verbs.texts import Text
 
 
-class Run(ABC):
-    """One run: `prepare` loads and checks everything, then `fit` writes to the run folder and trains.
+class Run:
+    """A trained run: `palbert.train(...)` returns one, and `palbert.Run("runs/mine")` opens one again.
+
+    It stands for the path of its folder wherever a path is taken: `palbert.load(run)`, `open(run / "report.json")`,
+    `Path(run)`, `str(run)`.
 
     Args:
-        recipe: What to train; `prepare` adds its provenance.
-        folder: The run folder; it must be free, or hold the run to resume.
-        resume: Continue the run in the folder.
-        ranks: The processes that train together.
+        path: The run folder.
     """
 
-    machine: Machine
-    encoder_folder: Path
-    """The pretrained encoder that the recipe names."""
-    tokenizer: TextTokenizer
-    model: nn.Module
-    phases: Sequence[range]
-    """The epochs of each phase."""
-    trainer: Trainer
-    """The trainer of the current phase."""
-
-    def __init__(self, recipe: Recipe, folder: RunFolder, *, resume: bool = False, ranks: Ranks | None = None) -> None:
-        self.recipe = recipe
-        self.folder = folder
-        self.resume = resume
-        self.ranks = ranks or Ranks()
-        self.has_checkpoint = False  # to resume from
-
-    def prepare(self: Prepared) -> Prepared:
-        """Load and check everything that the run needs, and build model and trainer; write nothing. Return the run."""
-        check_names(self.recipe, self.ranks)
-        self.machine = Machine.for_recipe(self.recipe)
-        with self.ranks.first_process_first():  # the other ranks find in the caches what the first has loaded
-            self.encoder_folder = resolve_encoder(self.recipe.encoder.name)
-            self.has_checkpoint = self.resume and self.folder.has_begun
-        refuse_own_encoder(self.folder, self.encoder_folder)
-        self.tokenizer = TextTokenizer.from_folder(self.encoder_folder)
-        self.load()
-        return self
-
-    @abstractmethod
-    def load(self) -> None:
-        """Load and check data and model, and make the first trainer; the encoder's folder and tokenizer are known."""
-
-    @abstractmethod
-    def make_trainer(self, phase: int) -> Trainer:
-        """Make the trainer of a phase, without hooks."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return the description of the model in a checkpoint, which is enough to rebuild it."""
+    def __init__(self, path: AnyPath) -> None:
+        self.path = Path(path)
 
     @property
-    def main_metrics(self) -> dict[str, str]:
-        """The metric of each task by which its best checkpoint is chosen."""
-        return {}
-
-    def phase_name(self, phase: int) -> str:
-        """Return the name of a phase, empty if it has none."""
-        return self.recipe.phases[phase].name if self.recipe.phases else ""
-
-    def fit(self) -> bool:
-        """Train to the end; return False if Ctrl-C stopped it before."""
-        state = self.open_folder()
-        if state:
-            self._restore(state)
-        hooks = self.make_hooks(state.best if state else {})
-        while True:
-            self.trainer.hooks = hooks
-            with stop_on_interrupt(self.trainer):
-                finished = self.trainer.fit()
-            if summary := self.trainer.execution.summary():
-                log.info("%s", summary)
-            if not finished or self.trainer.position.epoch >= self.phases[-1].stop:
-                return finished
-            self._enter_next_phase()
-
-    def make_hooks(self, best: dict[str, float]) -> list[Hook]:
-        """Return what logs and saves the run; a new run is scored before training."""
-        training = self.recipe.training
-        if not self.ranks.is_first:
-            return [SendRandomState(every=training.save_every)]
-        metrics = MetricsLog(self.folder.metrics, every=training.log_every, writers=self._tensorboard())
-        checkpoints = Checkpoints(
-            self.folder.checkpoints,
-            self.tokenizer,
-            description=self.describe(),
-            metrics=self.main_metrics,
-            every=training.save_every,
-            best=best,
-        )
-        if not self.has_checkpoint:
-            before = self.trainer.evaluate(self.model, epoch=0, step=0)
-            metrics.write_evaluation(before)
-            log.info("before training: %s", before)
-        return [metrics, checkpoints]
-
-    def set_provenance(self, files: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> None:
-        """Record in the recipe what the run is made from; warn if an earlier run of it was made from something else."""
-        provenance = provenance_of(self.encoder_folder, files, teachers)
-        compare_provenance(self.recipe.provenance, provenance)
-        self.recipe = self.recipe.model_copy(update={"provenance": provenance})
-
-    def open_folder(self) -> TrainerState | None:
-        """Write the recipe; return what checkpoints/last holds, or clear the folder for a new run and return None."""
-        if self.resume:
-            refuse_another_recipe(self.folder.recipe, self.recipe)
-        if self.ranks.is_first:
-            if not self.has_checkpoint:
-                self.folder.clear(keep_pretrained=self.resume)
-            write_text(self.folder.recipe, dump_recipe(self.recipe))  # when resuming too: its files may have moved
-        return self._read_state() if self.has_checkpoint else None
-
-    def _read_state(self) -> TrainerState:
-        """Read checkpoints/last, and remove what a killed run left half-written."""
-        last = self.folder.checkpoint("last")
-        with self.ranks.first_process_first():  # the first may have to move folders back
-            read_description(last)  # refuses other formats
-            state = read_state(last)
-            self.folder.sweep()
-        return state
-
-    def _restore(self, state: TrainerState) -> None:
-        """Restore weights, optimizer, generators and position."""
-        last, position = self.folder.checkpoint("last"), Position(**state.position)
-        load_weights(last, self.model)
-        restore_random_state(state.random, self.machine.device, self.ranks)  # a new phase draws its start from them
-        if phase := self._phase_of(position):
-            self._enter(phase)
-        if position.done or position.epoch > self.trainer.epochs.start:  # not at the start of a phase
-            restore_trainer(last, self.trainer, state)
-            restore_random_state(state.random, self.machine.device, self.ranks)
-        self.trainer.position = position
-        log.info("resuming at step %d of %d", position.step, self.trainer.total_steps)
-
-    def _enter(self, phase: int) -> None:
-        self.trainer = self.make_trainer(phase)
-        name = self.phase_name(phase)
-        log.info("phase %d/%d%s", phase + 1, len(self.phases), f": {name}" if name else "")
-
-    def _enter_next_phase(self) -> None:
-        """Continue with the trainer of the next phase where the last one stopped."""
-        former, position = self.trainer, self.trainer.position
-        former.average.finish()
-        self._enter(self._phase_of(position))
-        self.trainer.position, self.trainer.stopping = position, former.stopping
-
-    def _phase_of(self, position: Position) -> int:
-        """Return the number of the phase that a position lies in; after the end, that of the last phase."""
-        found = (number for number, epochs in enumerate(self.phases) if position.epoch in epochs)
-        return next(found, len(self.phases) - 1)
-
-    def _tensorboard(self) -> list[TensorBoard]:
-        """Return what writes TensorBoard files, if the recipe asks for it and tensorboard is installed."""
-        if not self.recipe.run.tensorboard:
-            return []
+    def report(self) -> Summary:
+        """The content of report.json: a dict that is shown as a table."""
+        file = RunFolder(self.path).report("json")
         try:
-            return [TensorBoard(self.folder.tensorboard)]
-        except ImportError:
-            log.info("no TensorBoard files: tensorboard is not installed (pip install 'palbert[tensorboard]')")
-            return []
+            return Summary(json.loads(file.read_text("utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            hint = f'Make it with: palbert.evaluate("{self.path}")' if self.path.is_dir() else "Is the path right?"
+            raise RunFolderError(f"{file}: no such file, so there is no report of a run.", hint=hint) from None
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Every metric of every task on the dev split: `run.scores["tone"]["accuracy"]`."""
+        found: dict[str, dict[str, float]] = self.report["tasks"]
+        return found
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe that was trained, with all its defaults."""
+        return load_recipe(RunFolder(self.path).recipe, check_files=False)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The model of the best checkpoint, loaded when it is first used."""
+        return self.load()
+
+    def load(
+        self,
+        *,
+        checkpoint: str | None = None,
+        device: str = "auto",
+        precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
+    ) -> Predictor:
+        """Load the best checkpoint, or the named one, for prediction; see `palbert.load`."""
+        return load(self.path, checkpoint=checkpoint, device=device, precision=precision)
+
+    def predict(self, task: str, texts: Sequence[Text]) -> Predictions:
+        """Predict for texts, or for pairs of texts if the task takes pairs, with the best checkpoint."""
+        return self.predictor.predict(task, texts)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: AnyPath) -> Path:
+        return self.path / name
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Run):
+            return self.path == other.path
+        return self.path == other if isinstance(other, Path) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        page = RunFolder(self.path).report("html")
+        try:
+            return f"Run {self.path}\n{summary_table(self.report).text()}\nReport: {page}"
+        except RunFolderError:
+            return f"Run {self.path}, without a report"
+
+    def _repr_html_(self) -> str:
+        page = RunFolder(self.path).report("html")
+        try:
+            return summary_table(self.report).html(links={f"The whole report: {page}": page})
+        except RunFolderError:
+            return summary_table({"run": self.path, "report": "none"}).html()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return what its path has: code that takes a run for a Path continues to work."""
+            if name == "path" or name.startswith("_"):
+                raise AttributeError(f"'Run' object has no attribute '{name}'")
+            try:
+                return getattr(self.path, name)
+            except AttributeError:
+                raise AttributeError(f"'Run' object has no attribute '{name}'") from None

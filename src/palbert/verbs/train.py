@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from palbert.build import (
     build_trainer,
     check_lengths,
     evaluate_now,
+    keep_parts,
     load_split,
     load_training_sets,
     make_sampler,
@@ -26,17 +28,28 @@ from palbert.build import (
 )
 from palbert.errors import StoppedError
 from palbert.model.multitask import MultiTaskModel
-from palbert.recipe.load import load_recipe
+from palbert.model.pretrained import load_encoder
+from palbert.recipe.from_file import run_name
 from palbert.recipe.schema import Recipe
 from palbert.runtime.distributed import find_ranks
+from palbert.runtime.files import AnyPath
 from palbert.runtime.precision import choose_device
+from palbert.runtime.progress import progress_shown
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything, seed_rank
+from palbert.training.callbacks import Callback, check_callbacks
 from palbert.training.checkpoint import TrainerState
+from palbert.training.limits import Patience
 from palbert.training.samplers import Consecutive
-from palbert.training.trainer import Evaluation, Trainer
+from palbert.training.trackers import TRACKERS, check_trackers, open_trackers, scalars
+from palbert.training.trainer import Evaluation, Hook, Trainer
+from palbert.verbs.auto import complete, reshaped, start_heads
+from palbert.verbs.baselines import FrozenEncoder, write_baselines
 from palbert.verbs.data_log import log_data
 from palbert.verbs.evaluate import evaluate
+from palbert.verbs.in_memory import AnyRecipe, Data, staged
+from palbert.verbs.job import Job
+from palbert.verbs.notes import log_notes
 from palbert.verbs.pretrain import pretrain_first
 from palbert.verbs.run import Run
 
@@ -44,47 +57,64 @@ log = logging.getLogger(__name__)
 
 
 def train(
-    recipe: Recipe | str | Path,
+    recipe: AnyRecipe,
     *,
-    out: str | Path | None = None,
+    data: Data | None = None,
+    out: AnyPath | None = None,
     resume: bool = False,
     force: bool = False,
     overrides: Sequence[str] = (),
-) -> Path:
-    """Train a recipe and report on it; return the run folder.
+    progress: bool | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Train a recipe and report on it; return the run.
 
     Under torchrun every process calls it, and only the first writes.
 
     Args:
-        recipe: A recipe, its file, or the name of a built-in one.
+        recipe: A recipe, its file, the name of a built-in one, its settings as a dict, or a data file: a recipe of
+            one task whose settings are inferred from it.
+        data: Rows by task, in place of files: `{"tone": rows}`, or `{"tone": {"train": rows, "dev": rows}}`. Rows are
+            a list or an iterable of dicts, a table of pandas, polars or pyarrow, or a Dataset of Hugging Face. The run
+            folder keeps a copy.
         out: The run folder; runs/<recipe name> unless given.
         resume: Continue the run in that folder.
         force: Replace the run in that folder.
         overrides: Settings as `key=value`.
+        progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
+        callbacks: What observes the run, and may finish it; only the first process calls them.
 
     Raises:
         StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
-    name = "run" if isinstance(recipe, Recipe) else Path(recipe).stem
+    check_callbacks(callbacks)
+    name = "run" if isinstance(recipe, Recipe | Mapping) else run_name(recipe)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     ranks = find_ranks()
     if ranks.is_first:
         folder.check_free(resume=resume, force=force)
-    if not isinstance(recipe, Recipe):
-        recipe = load_recipe(recipe, overrides=overrides)
-    with ranks.connected(choose_device(recipe.run.device)):
-        run = TrainingRun(recipe, folder, resume=resume, ranks=ranks).prepare()
-        with folder.locked() if ranks.is_first else nullcontext():
-            finished = run.fit()
-            if finished and ranks.is_first:
-                evaluate(folder.path)
-        ranks.wait()  # the report is there when the others return
+    with progress_shown(progress), staged(data) as rows:
+        loaded = rows.load(recipe, overrides=overrides)
+        finished = _train(TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks))
     if finished:
-        return folder.path
+        return Run(folder.path)
     raise StoppedError(folder.path, verb="train")
 
 
-class TrainingRun(Run):
+def _train(run: TrainingJob) -> bool:
+    """Train and report; return False if Ctrl-C stopped it."""
+    folder, ranks = run.folder, run.ranks
+    with ranks.connected(choose_device(run.recipe.run.device)):
+        run.prepare()
+        with folder.locked() if ranks.is_first else nullcontext(), run.tracked():
+            finished = run.fit()
+            if finished and ranks.is_first:
+                run.report()
+        ranks.wait()  # the report is there when the others return
+    return finished
+
+
+class TrainingJob(Job):
     """One run over the tasks of a recipe, in one or more phases."""
 
     model: MultiTaskModel
@@ -92,6 +122,7 @@ class TrainingRun(Run):
     def load(self) -> None:
         """Load the data, let the teachers answer, and build the model and the trainer of every phase."""
         recipe = self.recipe
+        check_trackers(self._projects)
         if recipe.optimizer.adapter_learning_rate is not None and recipe.adapters is None:
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         check_lengths(recipe.sets, self.tokenizer)
@@ -104,7 +135,21 @@ class TrainingRun(Run):
         self.set_provenance(files, teachers_sha256(recipe))
         with self.ranks.first_process_first():
             self.sets = teach(recipe, sets, tokenizer=self.tokenizer, machine=self.machine)
+        self.recipe = complete(self.recipe, self.sets, self.frozen) if recipe.training.auto else self.recipe
+        self.sets = reshaped(self.sets, self.recipe)
         self._build(self.encoder_folder)
+
+    @cached_property
+    def frozen(self) -> FrozenEncoder:
+        """The encoder that the recipe names, as it is before all training."""
+        return FrozenEncoder(
+            self.recipe,
+            load_encoder(self.encoder_folder).to(self.machine.device),
+            train=self.sets,
+            dev=self.dev,
+            template=self.tokenizer.template,
+            machine=self.machine,
+        )
 
     def _build(self, encoder_folder: Path) -> None:
         """Make the model and its trainers from an encoder."""
@@ -113,6 +158,7 @@ class TrainingRun(Run):
         self.model = build_model(
             recipe.tasks, build_encoder(recipe, encoder_folder), adapters=recipe.adapters, relation=recipe.relation
         ).to(self.machine.device)
+        keep_parts(self.model, recipe, self.encoder_folder)
         self.sampler = Consecutive(
             [make_sampler(stage, rows={name: len(self.sets[name]) for name in stage.sets}) for stage in recipe.stages]
         )
@@ -139,16 +185,48 @@ class TrainingRun(Run):
         )  # a term with random weights would differ between ranks in a later phase
         return trainer
 
-    def _evaluate(self, model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
+    def _evaluate(self, model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
         """Score a model on all tasks; only the first rank does, and nobody reads the scores of another."""
         if not self.ranks.is_first:
             return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
         return evaluate_now(inference, self.recipe, self.dev, epoch=epoch, step=step)
 
+    @property
+    def _projects(self) -> dict[str, str]:
+        """The project of each tracker, empty for those that the recipe does not ask for."""
+        return {name: getattr(self.recipe.run, name) for name in TRACKERS}
+
+    def report(self) -> None:
+        """Score the best checkpoint, write the report, send its scores to the trackers and log its notes."""
+        report = evaluate(self.folder.path)
+        for tracker in self.trackers.values():
+            tracker.report(dict(scalars(report.summary)), report.page)
+        log_notes(report.summary["notes"])
+
+    @contextmanager
+    def tracked(self) -> Iterator[None]:
+        """Close the trackers after the block; without a report, as runs that may be resumed."""
+        complete = False
+        try:
+            yield
+            complete = self.trainer.finishing or self.trainer.position.epoch >= self.phases[-1].stop
+        finally:
+            for tracker in self.trackers.values():
+                tracker.close(complete=bool(complete))
+
     def open_folder(self) -> TrainerState | None:
         """Open the folder; if the recipe asks for it, pretrain the encoder first and build the model on the result."""
         state = super().open_folder()
+        if self.ranks.is_first:
+            config = self.recipe.model_dump(mode="json", exclude_none=True)
+            self.trackers = open_trackers(self._projects, self.folder.path, config=config, resume=self.has_checkpoint)
+        if self.ranks.is_first and not self.folder.baselines.is_file():
+            write_baselines(self.folder, self.frozen.scores())
+        if self.keeps_start and state is None:
+            if self.ranks.is_first:
+                start_heads(self.model, self.recipe, self.frozen)
+            self.ranks.broadcast_module(self.model.heads)
         if self.recipe.pretraining:
             with self.ranks.first_process_first():  # the first pretrains alone, and the others find the encoder
                 encoder_folder = pretrain_first(self.recipe, self.folder)
@@ -156,13 +234,29 @@ class TrainingRun(Run):
         return state
 
     @property
+    def keeps_start(self) -> bool:
+        """Whether a head starts as a linear probe, so that the model is useful before it is trained."""
+        return any(task.head_start == "probe" for task in self.recipe.tasks.values())
+
+    @property
     def main_metrics(self) -> dict[str, str]:
         """The metric of each task by which its best checkpoint is chosen."""
         return {name: task.metric for name, task in self.recipe.tasks.items()}
 
+    @property
+    def time_limit(self) -> float:
+        """Seconds after which the run finishes; infinity without a limit."""
+        return self.recipe.training.time_limit or math.inf
+
+    def further_hooks(self) -> list[Hook]:
+        """Return what finishes a run that no longer gets better."""
+        patience = self.recipe.training.patience
+        return [Patience(patience, metrics=self.folder.metrics)] if patience else []
+
     def describe(self) -> dict[str, Any]:
         """Return the description of the model in a checkpoint: encoder, adapters, relational layer and tasks."""
         recipe, files = self.recipe, {"train", "dev", "test", "extra", "teachers", "drop_overlap"}
+        files |= {"held_out", "split", "train_on_dev"}
         return {
             "palbert": __version__,
             "encoder": asdict(self.model.encoder.config),

@@ -80,12 +80,12 @@ def test_without_torchjd_the_error_says_how_to_install_it(
 
 
 def train(values: dict[str, Any], folder: Path, **settings: Any) -> Path:
-    return verb.train(make_recipe(values), out=folder, **settings)
+    return verb.train(make_recipe(values), out=folder, **settings).path
 
 
 @pytest.fixture
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "evaluate", lambda run: None)
+    monkeypatch.setattr(verb.TrainingJob, "report", lambda job: None)
 
 
 @pytest.mark.usefixtures("_no_report")
@@ -94,7 +94,7 @@ def test_a_sampler_of_one_task_per_step_gets_a_warning(
 ) -> None:
     message = "PCGrad has no effect: the sampler never gives two tasks in a step"
     with caplog.at_level(logging.WARNING, logger="palbert"):
-        verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "together")).prepare()
+        verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "together")).prepare()
         assert message not in caplog.text
         values["training"]["sampler"] = "annealed"
         train(values, tmp_path / "run")
@@ -167,7 +167,7 @@ def test_adapters_and_heads_keep_their_gradient_and_the_rest_is_combined(
 
     def gradients(name: Any) -> dict[str, Tensor]:
         values["training"]["gradients"] = name
-        run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+        run = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
         seen: dict[str, Tensor] = {}
         run.trainer.optimizer.register_step_pre_hook(
             lambda *_: seen.update({n: p.grad.clone() for n, p in run.model.named_parameters() if p.grad is not None})
@@ -195,7 +195,7 @@ def test_each_task_has_its_own_batch_if_gradients_are_kept_and_cannot_be_split(
 ) -> None:
     def tasks_of_batches(name: str, **changes: Any) -> list[list[str]]:
         values["training"] |= changes
-        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / name)).prepare().trainer
+        trainer = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / name)).prepare().trainer
         return [list(batch.parts) for batch in trainer.feed(("sst", "sts"), {"sst": 0, "sts": 0})]
 
     assert tasks_of_batches("split") == [["sst", "sts"]]

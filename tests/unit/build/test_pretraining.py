@@ -17,7 +17,7 @@ from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.files import sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.optimizer import rates
-from palbert.verbs.pretrain import PretrainingRun
+from palbert.verbs.pretrain import PretrainingJob
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_corpus_is_made_of_task_texts_and_given_files(
 
 def test_the_trainer_follows_the_section(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     tiny_recipe["pretraining"] = {"epochs": 3, "steps_per_epoch": 4, "batch_size": 5, "learning_rate": 7e-4}
-    trainer = PretrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare().trainer
+    trainer = PretrainingJob(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare().trainer
     assert trainer.total_steps == 12 and trainer.sampler.epoch(1) == [("mlm",)] * 4
     [batch] = trainer.feed(("mlm",), {"mlm": 0})
     assert batch.sequences == 5

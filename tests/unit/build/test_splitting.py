@@ -33,7 +33,7 @@ def find(tiny_recipe: dict[str, Any], tmp_path: Path) -> Find:
         values = copy.deepcopy(tiny_recipe)
         for key, section in changes.items():
             values[key] = {**values.get(key, {}), **section}
-        run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+        run = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
         model, objective = run.trainer.model, run.trainer.objective
         assert isinstance(model, MultiTaskModel) and isinstance(objective, Objectives)
         trunk = find_trunk(model, objective, run.machine, tokens=tokens, tasks=3, processes=processes)
@@ -96,7 +96,7 @@ def test_an_objective_of_an_installed_package_is_a_custom_one(
     point = EntryPoint("plugin", f"{__name__}:Plugin", "palbert.objectives")
     monkeypatch.setitem(OBJECTIVES.__dict__, "plugins", {"plugin": point})
     recipe = make_recipe({**tiny_recipe, "objectives": ["plugin"]})
-    run = verb.TrainingRun(recipe, RunFolder(tmp_path / "run")).prepare()
+    run = verb.TrainingJob(recipe, RunFolder(tmp_path / "run")).prepare()
     model, objective = run.trainer.model, run.trainer.objective
     assert isinstance(model, MultiTaskModel) and isinstance(objective, Objectives)
     with caplog.at_level(logging.INFO, logger="palbert.build.splitting"):

@@ -17,13 +17,13 @@ from palbert.training.averaging import EMA, NoAverage
 from palbert.training.execution import Eager
 from palbert.training.loss_scale import DynamicScale, NoScale
 from palbert.training.trainer import Trainer
-from palbert.verbs.train import TrainingRun
+from palbert.verbs.train import TrainingJob
 
 Values = dict[str, Any]
 
 
 def trainer_of(values: Values, folder: Path) -> Trainer:
-    return TrainingRun(make_recipe(values), RunFolder(folder)).prepare().trainer
+    return TrainingJob(make_recipe(values), RunFolder(folder)).prepare().trainer
 
 
 def rates_of(trainer: Trainer) -> set[float]:

@@ -108,8 +108,11 @@ def test_predict_takes_exactly_one_kind_of_question(options: list[str], trained:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--task", "sst", "--pair", "a", "b"], "Task 'sst' takes a text per row; row 0 is ('a', 'b')."),
-        (["--task", "sts", "--text", "a"], "Task 'sts' takes a pair of texts per row; row 0 is 'a'."),
+        (["--task", "sst", "--pair", "a", "b"], "Task 'sst' takes a single text, found --pair.\n  Use --text TEXT."),
+        (
+            ["--task", "sts", "--text", "a"],
+            "Task 'sts' takes a pair of texts, found --text.\n  Use --pair FIRST SECOND",
+        ),
         (["--task", "stss", "--text", "a"], "Unknown task 'stss'.\n  Known: quora, sst, sts. Did you mean 'sts'?"),
         (["--task", "sst", "--text", "a", "--checkpoint", "bset"], "no checkpoint 'bset'."),
         (["--task", "sst", "--text", "a", "--device", "tpu"], "Unknown device 'tpu'."),
@@ -121,3 +124,23 @@ def test_predict_refuses_questions_that_do_not_fit(options: list[str], says: str
     result = cli("predict", trained, *options)
     assert (result.code, result.out) == (2, "")
     assert says in result.err and "Traceback" not in result.err
+
+
+def test_without_a_task_all_tasks_that_take_the_input_answer(trained: Path, cli: Cli) -> None:
+    pair = ("A man plays a guitar.", "Someone makes music.")
+    [answers] = palbert.load(trained).predict_all([pair])
+    found = json.loads(cli("predict", trained, "--pair", *pair, "--json").out)
+    assert found == {"text": list(pair), **{name: answer.as_dict() for name, answer in answers.items()}}
+    lines = cli("predict", trained, "--pair", *pair).out.splitlines()
+    assert lines[0] == "A man plays a guitar.  |  Someone makes music."
+    assert lines[1].startswith(f"  quora  {answers['quora'].answer}  (")
+    assert lines[2] == f"  sts    {answers['sts'].answer:.2f}" and len(lines) == 3
+    assert cli("predict", trained, "--text", "dull").out.splitlines()[1].startswith("  sst  ")
+
+
+def test_without_a_task_lines_are_single_texts_if_any_task_takes_them(
+    trained: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One.\tTwo.\n"), "utf-8"))
+    found = json.loads(cli("predict", trained, "--text", "-", "--json").out)
+    assert set(found) == {"text", "sst"} and found["text"] == "One.\tTwo."

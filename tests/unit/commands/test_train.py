@@ -45,7 +45,7 @@ def test_train_prints_scores_on_stdout_and_progress_on_stderr(
     report = json.loads((run / "report.json").read_text("utf-8"))
     assert f"Overall {report['overall']:.4f} = sst.accuracy" in result.out
     assert result.out.rstrip().endswith(f"Report: {run / 'report.html'}")
-    assert "sst train: 385 rows" in result.err and "epoch 1/1: overall" in result.err
+    assert "sst train: 385 rows" in result.err and f"{report['overall']:.4f}  best" in result.err
     assert "epoch" not in result.out.partition("Overall")[0]
 
 

@@ -58,3 +58,10 @@ def test_compare_needs_two_runs_with_predictions(trained: Path, tmp_path: Path, 
     (tmp_path / "empty").mkdir()
     result = cli("compare", trained, tmp_path / "empty")
     assert result.code == 2 and "no predictions here" in result.err
+
+
+def test_evaluate_asks_which_task_a_file_belongs_to(run_copy: Path, cli: Cli) -> None:
+    result = cli("evaluate", run_copy, "--test", "reviews.csv")
+    assert result.code == 2 and "which task?\n  Write TASK=reviews.csv: sst, quora, sts." in result.err
+    result = cli("evaluate", run_copy, "--label", "stars")
+    assert result.code == 2 and "describe the files of --test" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, processors
 
 from palbert.data import dataset as module
-from palbert.data.dataset import Dataset, load_dataset
+from palbert.data.dataset import Dataset, key_settings, load_dataset
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.tasks.sets import files_of
@@ -182,7 +183,7 @@ def test_labels_of_a_test_set_are_read_if_present(tmp_path: Path, cache: Path, t
 def test_partly_labelled_test_sets_are_refused(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
     with_labels = make(tmp_path, HEADER + "1\ta\tgood\n", name="1.tsv")
     without = make(tmp_path, "id\ttext\n2\tb\n", name="2.tsv")
-    with pytest.raises(DataError, match="some files have the column 'label' and some do not"):
+    with pytest.raises(DataError, match="some rows have a label in 'label' and some do not"):
         load_dataset(files_of(task(test=[with_labels, without]), "test"), tokenizer, cache=cache)
 
 
@@ -248,6 +249,10 @@ def test_a_changed_file_invalidates_the_cache(tmp_path: Path, cache: Path, token
         {"text": "id"},
         {"id": "text"},
         {"quoting": "on"},
+        {"separator": "\t"},
+        {"encoding": "utf-8"},
+        {"header": True},
+        {"sheet": "first"},
         {"target": "binary"},
     ],
     ids=lambda change: next(iter(change)),
@@ -270,6 +275,42 @@ def test_a_changed_label_mapping_invalidates_the_cache(tmp_path: Path, cache: Pa
         for labels in (None, {"good": 0})
     ]
     assert [None if labels is None else labels.tolist() for labels in found] == [[1], [0]]
+
+
+def test_settings_of_files_that_are_not_given_are_not_part_of_the_cache_key(tokenizer: TextTokenizer) -> None:
+    plain = files_of(task(train="a.csv"), "train")
+    assert "separator" not in json.dumps(key_settings(plain, ["hash"], tokenizer))
+    given = files_of(task(train={"path": "a.csv", "separator": ";"}), "train")
+    assert [source["separator"] for source in key_settings(given, ["hash"], tokenizer)["sources"]] == [";"]
+
+
+def test_the_kind_of_a_compressed_file_is_part_of_the_cache_key(tokenizer: TextTokenizer) -> None:
+    keys = [
+        key_settings(files_of(task(train=name), "train"), ["hash"], tokenizer)["sources"]
+        for name in ("a.csv.gz", "a.tsv.gz", "b.c.csv.gz")
+    ]
+    assert keys[0] != keys[1] and keys[0] == keys[2]
+
+
+NUMBERS: dict[str, Any] = {"target": "number", "classes": [], "range": [0, 2000]}
+
+
+def test_decimal_commas_are_read_where_they_are_certain(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:
+    path = make(tmp_path, "text;label\na, b;3,5\nc;1,125\nd;2\n", name="a.csv")
+    found = load_dataset(files_of(task(train=path, **NUMBERS), "train"), tokenizer, cache=cache)
+    assert found.labels is not None and found.labels.tolist() == [3.5, 1.125, 2]
+
+
+def test_decimal_commas_that_are_not_certain_are_refused_with_the_line_to_write(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer
+) -> None:
+    path = make(tmp_path, "text;label\na;1,125\nb;2\n", name="a.csv")
+    with pytest.raises(DataError, match=r"a\.csv: the label .1,125. may be 1\.125 or 1125\. Write decimal"):
+        load_dataset(files_of(task(train=path, **NUMBERS), "train"), tokenizer, cache=cache)
+    for decimal, expected in ((",", [1.125, 2]), (".", [1125, 2])):
+        given = task(train={"path": path, "decimal": decimal}, **NUMBERS)
+        labels = load_dataset(files_of(given, "train"), tokenizer, cache=cache).labels
+        assert labels is not None and labels.tolist() == expected
 
 
 def test_another_tokenizer_invalidates_the_cache(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:

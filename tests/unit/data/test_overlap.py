@@ -94,7 +94,12 @@ def test_the_fields_of_a_kept_row_stay_together(values: dict[str, Any], tokenize
 def test_overlapping_rows_are_counted_per_setting(values: dict[str, Any], tokenizer: TextTokenizer) -> None:
     recipe = make_recipe(values)
     dataset = load_training_sets(recipe, tokenizer)["quora"].rows
-    assert count_overlap(recipe.tasks["quora"], dataset) == {"dev": 1, "test": 1, "dev-texts": 2, "test-texts": 1}
+    assert count_overlap(recipe.tasks["quora"], dataset, tokenizer) == {
+        "dev": 1,
+        "test": 1,
+        "dev-texts": 2,
+        "test-texts": 1,
+    }
 
 
 def test_test_labels_are_never_read(values: dict[str, Any], tokenizer: TextTokenizer, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import palbert.data
-from palbert.data.readers import read_chunks
+from palbert.readers import read_chunks
 from palbert.tasks.catalog import CATALOG, SAMPLES
 
 FOLDER = Path(palbert.data.__file__).parent / "samples"

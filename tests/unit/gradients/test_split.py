@@ -81,7 +81,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         with monkeypatch.context() as patch:
             if not split:
                 patch.setattr(build, "find_trunk", lambda *_, **__: None)
-            made = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+            made = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
         trainer, seen = made.trainer, []
         named = [*made.model.named_parameters(), *trainer.objective.named_parameters()]
         trainer.optimizer.register_step_pre_hook(
@@ -294,7 +294,7 @@ def test_models_that_cannot_be_split_get_separate_batches_and_a_log_line(
     for key, section in changes.items():
         values[key] = {**values.get(key, {}), **section} if isinstance(section, dict) else section
     with caplog.at_level(logging.INFO, logger="palbert"):
-        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
+        trainer = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
     assert trainer.feed.separate
     assert "each task has its own backward pass" in caplog.text and reason in caplog.text
 
@@ -339,7 +339,7 @@ def test_a_failed_step_does_not_affect_the_next_one(
     values: dict[str, Any], tmp_path: Path, gradients: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values["training"]["gradients"] = gradients
-    made = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+    made = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
     trainer, seen = made.trainer, []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: seen.append({n: p.grad.clone() for n, p in made.model.named_parameters() if p.grad is not None})

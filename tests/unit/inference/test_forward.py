@@ -15,6 +15,7 @@ from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
 from palbert.inference import forward as forward_module
 from palbert.inference.forward import LARGEST, Forward, ReplayedForward, fill_up
+from palbert.inference.questions import OneTask
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
@@ -98,7 +99,8 @@ def test_replaying_stops_at_the_first_failure_and_the_outputs_are_computed(
 ) -> None:
     monkeypatch.setattr(forward_module, "Recorder", Computing)
     device = torch.device("cpu")
-    forward, replayed = Forward(model, device, nullcontext), ReplayedForward(model, device, nullcontext)
+    forward = Forward(OneTask(model), device, nullcontext)
+    replayed = ReplayedForward(OneTask(model), device, nullcontext)
     assert (replayed.replay.most, replayed.replay.patience) == (64, 1)
     with torch.inference_mode(), caplog.at_level("INFO"):
         for rows in (3, 3, 3):
@@ -113,7 +115,7 @@ def test_a_model_in_training_mode_is_not_replayed(
     model: MultiTaskModel, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forward_module, "Recorder", Computing)
-    replayed = ReplayedForward(model.train(), torch.device("cpu"), nullcontext)
+    replayed = ReplayedForward(OneTask(model.train()), torch.device("cpu"), nullcontext)
     replayed(portion("single", 3), tokenizer.template)
     assert replayed.replay.computed == 0
 
@@ -127,7 +129,7 @@ def test_replayed_outputs_equal_computed_ones(model: MultiTaskModel, tokenizer: 
     def arithmetic() -> torch.autocast:
         return torch.autocast("cuda", dtype=torch.bfloat16)
 
-    forward, replayed = Forward(model, device, arithmetic), ReplayedForward(model, device, arithmetic)
+    forward, replayed = Forward(OneTask(model), device, arithmetic), ReplayedForward(OneTask(model), device, arithmetic)
     with torch.inference_mode():
         for _ in range(2):
             for rows in (1, 5, 5, 5, 8, 7, 1, 1):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from palbert.model.heads import MLP, Concat, ConcatDifference, Cosine, Head, Linear
+from palbert.model.comparison import compared, compared_size
+from palbert.model.heads import MLP, Compare, Concat, ConcatDifference, Cosine, Head, Linear
 from palbert.registry import HEADS
 
 HIDDEN = 8
@@ -107,3 +109,34 @@ def test_a_head_without_a_forward_method_cannot_be_constructed() -> None:
 
     with pytest.raises(TypeError, match="forward"):
         Empty()  # type: ignore[abstract]
+
+
+def test_a_linear_head_starts_as_the_linear_model(u: Tensor) -> None:
+    head, weight, bias = (
+        Linear(HIDDEN, outputs=3, dropout=0.0),
+        np.random.default_rng(0).normal(size=(8, 3)),
+        np.ones(3),
+    )
+    head.start(weight, bias)
+    assert head(u).detach().numpy() == pytest.approx(u.numpy() @ weight + bias, abs=1e-5)
+
+
+def test_a_comparing_head_starts_as_the_linear_model_of_pairs(u: Tensor, v: Tensor) -> None:
+    head = Compare(HIDDEN, outputs=2, dropout=0.0)
+    weight, bias = np.random.default_rng(0).normal(size=(compared_size(HIDDEN), 2)), np.ones(2)
+    head.start(weight, bias)
+    assert head(u, v).detach().numpy() == pytest.approx(compared(u, v).numpy() @ weight + bias, abs=1e-5)
+
+
+def test_a_cosine_head_starts_as_the_plain_cosine(u: Tensor, v: Tensor) -> None:
+    head = Cosine(HIDDEN, outputs=1, dropout=0.0, label_range=(0.0, 5.0))
+    head.start(np.zeros((1, 1)), np.zeros(1))
+    torch.testing.assert_close(head(u, v)[:, 0], 5 * torch.cosine_similarity(u, v).relu())
+
+
+def test_only_heads_that_say_so_have_a_start(u: Tensor) -> None:
+    for name in HEADS:
+        head = HEADS[name](HIDDEN, outputs=1, dropout=0.0)
+        if not head.starts:
+            with pytest.raises(NotImplementedError):
+                head.start(np.zeros((8, 1)), np.zeros(1))

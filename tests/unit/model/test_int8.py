@@ -80,7 +80,7 @@ def test_an_output_whose_weights_are_all_zero_stays_zero() -> None:
 MODELS: dict[str, dict[str, Any]] = {
     **{f"pooling {name}": {"pooling": name} for name in POOLINGS},
     **{f"head {name}": {"single": name} for name in ("linear", "mlp")},
-    **{f"head {name}": {"siamese": name} for name in ("concat", "concat-difference", "cosine")},
+    **{f"head {name}": {"siamese": name} for name in ("compare", "concat", "concat-difference", "cosine")},
     **{f"adapter {name}": {"adapters": {"name": name}} for name in ADAPTERS},
     "relation": {"relation": {"name": "mlp", "tasks": ["quora", "sts"]}},
 }

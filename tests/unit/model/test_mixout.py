@@ -153,14 +153,14 @@ def test_a_run_resumes_to_the_same_bits_and_predicts_with_plain_layers(
 
     values = change()
     recipe = make_recipe({**values, **extra, "training": {**values["training"], **extra.get("training", {})}})
-    monkeypatch.setattr(verb, "evaluate", lambda run: None)
-    whole = verb.train(recipe, out=tmp_path / "whole")
+    monkeypatch.setattr(verb.TrainingJob, "report", lambda job: None)
+    whole = verb.train(recipe, out=tmp_path / "whole").path
     original = Trainer.fit
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "fit", lambda self: self.hooks.append(StopAt4()) or original(self))
         with pytest.raises(KeyboardInterrupt):
             verb.train(recipe, out=tmp_path / "cut")
-    cut = verb.train(recipe, out=tmp_path / "cut", resume=True)
+    cut = verb.train(recipe, out=tmp_path / "cut", resume=True).path
     assert files(cut) == files(whole)
     model = palbert.load(cut, device="cpu").inference.model
     assert not any(isinstance(module, MixoutLinear) for module in model.modules())
@@ -172,7 +172,7 @@ def test_mixout_changes_a_run_from_the_second_step_on(change: Change, tmp_path: 
     def losses(mixout: float) -> list[float]:
         values = change(mixout=mixout, **still)
         values["tasks"] = {"sts": {"dropout": 0.0}}
-        trainer = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
+        trainer = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare().trainer
         return [trainer.step(trainer.feed(("sts",), {"sts": 0}))["sts"].item() for _ in range(2)]
 
     (first, second), (plain_first, plain_second) = losses(0.4), losses(0.0)

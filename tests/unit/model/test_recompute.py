@@ -15,7 +15,7 @@ from palbert.model.recompute import keep_activations
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs import train as verb
-from palbert.verbs.pretrain import PretrainingRun
+from palbert.verbs.pretrain import PretrainingJob
 
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -47,7 +47,7 @@ def start(tiny_recipe: dict[str, Any], tmp_path: Path) -> Start:
         values["encoder"] |= {"recompute": recompute}
         for key, value in changes.items():
             values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
-        return verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+        return verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
 
     return build
 
@@ -104,7 +104,7 @@ def test_further_pretraining_recomputes_too(tiny_recipe: dict[str, Any], tmp_pat
     found = []
     for recompute in (False, True):
         tiny_recipe["encoder"]["recompute"] = recompute
-        run = PretrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
+        run = PretrainingJob(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
         assert (run.model.encoder.run_layer is keep_activations) != recompute
         found.append(train(run))
     (kept, weights), (again, same) = found

@@ -39,7 +39,7 @@ def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the final report: it does not concern objectives."""
-    monkeypatch.setattr(verb, "evaluate", lambda run: None)
+    monkeypatch.setattr(verb.TrainingJob, "report", lambda job: None)
 
 
 def trained(values: dict[str, Any], folder: Path, objectives: list[Any]) -> dict[str, bytes]:
@@ -181,14 +181,14 @@ def test_a_checkpoint_without_its_objective_is_refused(values: dict[str, Any], t
 
 def test_a_layer_of_a_term_is_in_the_optimizer_and_not_in_the_model(values: dict[str, Any], tmp_path: Path) -> None:
     values["optimizer"] |= {"head_learning_rate": 0.01}
-    run = verb.TrainingRun(make_recipe({**values, "objectives": ["simcse"]}), RunFolder(tmp_path / "run")).prepare()
+    run = verb.TrainingJob(make_recipe({**values, "objectives": ["simcse"]}), RunFolder(tmp_path / "run")).prepare()
     groups = {group["role"]: group for group in run.trainer.optimizer.param_groups}
     assert groups["objectives"]["lr"] == 0.01
     [layer] = run.trainer.objective.terms[0].layers  # one joint pair
     before = layer.weight.clone()
     assert run.fit()
     assert not torch.equal(layer.weight, before)
-    plain = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "plain")).prepare()
+    plain = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "plain")).prepare()
     assert run.model.state_dict().keys() == plain.model.state_dict().keys()
     assert "objectives" not in {group["role"] for group in plain.trainer.optimizer.param_groups}
 

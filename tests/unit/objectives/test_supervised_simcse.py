@@ -148,7 +148,7 @@ def test_training_moves_anchors_closer_to_positives_than_to_hard_negatives(
         "training": {"epochs": 1, "steps_per_epoch": 60, "batch_size": 8, "sampler": "mixed"},
         "optimizer": {"learning_rate": 3e-3},
     }
-    run = verb.TrainingRun(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
+    run = verb.TrainingJob(make_recipe(values), RunFolder(tmp_path / "run")).prepare()
 
     def nearer() -> float:
         """Return the share of the anchors that are closer to their positive than to their hard negative."""

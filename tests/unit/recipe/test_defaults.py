@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from palbert.errors import RecipeError
-from palbert.recipe.load import make_recipe
-from palbert.tasks.catalog import CATALOG, HUB_SOURCES
+from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
+from palbert.tasks.catalog import CATALOG, HUB_SOURCES, SAMPLES
 
 Refusal = Callable[[dict[str, Any]], list[str]]
 WriteFile = Callable[..., Path]
@@ -39,3 +39,45 @@ def test_a_recipes_own_settings_take_precedence_over_the_catalogs() -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"sst": {"pooling": "mean", "max_length": 9}}})
     assert (recipe.tasks["sst"].pooling.name, recipe.tasks["sst"].max_length) == ("mean", 9)
     assert recipe.tasks["sst"].classes == CATALOG["sst"]["classes"]
+
+
+def test_a_task_with_a_training_file_and_a_description_of_its_own_is_not_the_catalogs(tmp_path: Path) -> None:
+    rows = "\n".join(["first,second,score", *(f"a dog {n},a cat {n},{n}" for n in (7, 8, 9, 7, 8, 9))])
+    (tmp_path / "own.csv").write_text(rows + "\n")
+    own = {"train": "own.csv", "text": ["first", "second"], "label": "score", "target": "number"}
+    task = make_recipe({"tasks": {"sts": own}}, folder=tmp_path).tasks["sts"]
+    assert task.range is None and task.kind == "pair"  # the catalog's range is 0 to 5
+    task = make_recipe({"tasks": {"sts": {**own, "catalog": "sts"}}}, folder=tmp_path).tasks["sts"]
+    assert task.range == CATALOG["sts"]["range"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"train": "sst-train.tsv", "batch_size": 4, "weight": 2.0, "metrics": ["macro_f1"]},
+        {"target": "classes"},
+        {"classes": ["1", "2", "3", "4", "5"]},
+        {"train": ["sst-train.tsv"], "head": "mlp", "prior": [0.2] * 5},
+    ],
+)
+def test_files_alone_or_a_description_alone_leave_a_task_in_the_catalog(settings: dict[str, Any]) -> None:
+    task = make_recipe({"data": "samples", "tasks": {"sst": settings}}).tasks["sst"]
+    assert (task.text, task.label) == (("sentence",), "sentiment")
+
+
+def test_a_task_of_any_name_can_use_the_catalogs_settings() -> None:
+    recipe = make_recipe({"data": "samples", "tasks": {"grades": {"catalog": "sst"}, "sst": {}}})
+    one, other = (recipe.tasks[name].model_copy(update={"name": ""}) for name in ("grades", "sst"))
+    assert one == other
+
+
+def test_an_unknown_task_of_the_catalog_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"tasks.own.catalog: unknown task 'st'. Known: .*Did you mean 's"):
+        make_recipe({"tasks": {"own": {"catalog": "st"}}})
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_written_recipe_means_the_same_without_the_catalog(name: str, tmp_path: Path) -> None:
+    recipe = make_recipe({"data": "samples", "tasks": {name: {}}})
+    (tmp_path / "recipe.toml").write_text(dump_recipe(recipe))
+    assert load_recipe(tmp_path / "recipe.toml") == recipe

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from palbert.errors import RecipeError
+from palbert.recipe.load import make_recipe
 from palbert.tasks.catalog import CATALOG
 
 Refusal = Callable[[dict[str, Any]], list[str]]
@@ -17,22 +19,35 @@ SST = {"data": "samples", "tasks": ["sst"]}
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("change", "place", "likely"),
     [
-        ({"sead": 1}, "my.toml: sead: unknown key. Known: "),
-        ({"training": {"epoch": 1}}, "my.toml: training.epoch: unknown key. Known: "),
-        ({"tasks": {"sst": {"wieght": 2}}}, "my.toml: tasks.sst.wieght: unknown key. Known: "),
-        ({"tasks": {"sst": {"train": {"path": "a.csv", "txt": "b"}}}}, "my.toml: tasks.sst.train.0.txt: unknown key. "),
-        ({"provenance": {"version": {}}}, "my.toml: provenance.version: unknown key. Known: "),
+        ({"sead": 1}, "sead", "seed"),
+        ({"training": {"epoch": 1}}, "training.epoch", "training.epochs"),
+        ({"tasks": {"sst": {"wieght": 2}}}, "tasks.sst.wieght", "tasks.sst.weight"),
+        (
+            {"tasks": {"sst": {"train": {"path": "a.csv", "txt": "b"}}}},
+            "tasks.sst.train.0.txt",
+            "tasks.sst.train.0.text",
+        ),
+        ({"provenance": {"version": {}}}, "provenance.version", "provenance.versions"),
+        ({"training": {"learning_rate": 1}}, "training.learning_rate", "optimizer.learning_rate"),
+        ({"lr": 1}, "lr", "optimizer.learning_rate"),
+        ({"model": "minilm"}, "model", "encoder"),
+        ({"training": {"num_epochs": 3}}, "training.num_epochs", "training.epochs"),
     ],
 )
-def test_an_unknown_key_is_refused_with_its_place_and_the_nearest_name(
-    change: dict[str, Any], line: str, refusal: Refusal
+def test_an_unknown_key_is_refused_with_its_place_and_the_likely_one(
+    change: dict[str, Any], place: str, likely: str, refusal: Refusal
 ) -> None:
-    (found,) = refusal({**SST, **change})
-    assert found.startswith(line)
-    nearest = {"sead": "seed", "epoch": "epochs", "wieght": "weight", "txt": "text", "version": "versions"}
-    assert found.endswith(f"Did you mean '{nearest[line.split(': ')[1].split('.')[-1]]}'?")
+    assert refusal({**SST, **change}) == [f"my.toml: {place}: unknown key. Did you mean {likely}?"]
+
+
+def test_the_known_keys_are_listed_where_nothing_is_near_and_else_as_details(refusal: Refusal) -> None:
+    [found] = refusal({**SST, "run": {"zzz": 1}})
+    assert found.startswith("my.toml: run.zzz: unknown key. Known: ") and "precision" in found
+    with pytest.raises(RecipeError) as caught:
+        make_recipe({**SST, "sead": 1})
+    assert caught.value.details.startswith("recipe: Known: adapters, ") and "Known" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +84,7 @@ def test_a_task_with_an_odd_name_keeps_it_in_the_place(name: str, refusal: Refus
     own = {"kind": "single", "target": "number", "text": "a", "wieght": 1}
     found, *_ = refusal({"tasks": {name: own}})
     assert found.startswith(f"my.toml: tasks.{name}.wieght: unknown key.")
-    assert found.endswith("Did you mean 'weight'?")
+    assert found.endswith(f"Did you mean tasks.{name}.weight?")
 
 
 def test_all_invalid_settings_are_reported_together(refusal: Refusal) -> None:
@@ -87,8 +102,8 @@ def test_all_invalid_settings_are_reported_together(refusal: Refusal) -> None:
 
 
 def test_a_missing_setting_is_refused_with_what_it_means(refusal: Refusal) -> None:
-    found = refusal({"tasks": {"own": {"target": "number", "text": "a"}}})
-    assert found == ["my.toml: tasks.own.kind: missing. One sentence, or two."]
+    found = refusal({"tasks": {"own": {"kind": "single", "text": "a"}}})
+    assert len(found) == 1 and found[0].startswith("my.toml: tasks.own.target: missing. What is predicted: ")
     assert refusal({}) == ["my.toml: tasks: missing. The tasks by name; a task of the catalog has default settings."]
     assert refusal({"tasks": []})[0].startswith("my.toml: tasks: ")
 

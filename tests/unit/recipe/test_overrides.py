@@ -94,8 +94,8 @@ def test_phases_that_an_override_does_not_change_are_named(tmp_path: Path, caplo
     recipe = load_recipe(path, overrides=["training.epochs=7", "training.batch_size=3", "optimizer.learning_rate=1e-3"])
     assert [phase.training.epochs for phase in recipe.phases] == [1, 7]
     assert caplog.messages == [
-        "--set training.epochs=7: has no effect on phases with a setting of their own: first",
-        "--set optimizer.learning_rate=1e-3: has no effect on phases with a setting of their own: phases.1",
+        "override training.epochs=7: has no effect on phases with a setting of their own: first",
+        "override optimizer.learning_rate=1e-3: has no effect on phases with a setting of their own: phases.1",
     ]
 
 
@@ -111,7 +111,7 @@ def test_set_below_a_plain_value_is_refused() -> None:
 
 
 def test_set_of_an_unknown_key_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(RecipeError, match=r"training\.epoch: unknown key.*Did you mean 'epochs'\?"):
+    with pytest.raises(RecipeError, match=r"training\.epoch: unknown key.*Did you mean training\.epochs\?"):
         load_recipe("demo", overrides=["training.epoch=1"])
 
 

@@ -31,11 +31,17 @@ def numbers(count: int, *, seed: int = 0, noise: float = 1.0) -> tuple[Values, V
     return gold, gold + generator.normal(0, noise, count)
 
 
+def probabilities(predicted: Values) -> Values:
+    yes = 0.2 + 0.6 * predicted + np.random.default_rng(1).uniform(-0.2, 0.2, len(predicted))
+    return np.stack([1.0 - yes, yes], axis=1)
+
+
 def values_for(metric: Metric, count: int) -> tuple[Values, Values]:
     if TARGETS["number"]().fits(metric.name):
         return numbers(count)
     if TARGETS["classes"]().fits(metric.name) or TARGETS["binary"]().fits(metric.name):
-        return rows(count)
+        gold, predicted = rows(count)
+        return gold, probabilities(predicted) if metric.of_probabilities else predicted
     gold, predicted = rows(3 * count)
     return gold.reshape(count, 3), predicted.reshape(count, 3)
 
@@ -118,10 +124,21 @@ def test_p_values_of_equally_good_predictions_are_rarely_small() -> None:
     assert small <= 13
 
 
-@pytest.mark.parametrize("name", ["accuracy", "pearson"])
+@pytest.mark.parametrize("name", ["accuracy", "pearson", "roc_auc", "quadratic_kappa", "median_absolute_error"])
 def test_twenty_thousand_rows_are_resampled_quickly(name: str) -> None:
     gold, predicted = values_for(METRICS[name], 20_000)
     start = time.process_time()  # counts all threads: a metric that starts some is seen
     interval(gold, predicted, METRICS[name])
-    # 0.15 and 0.5 s on an idle core; the bound leaves room for a busy machine.
+    # At most 0.5 s on an idle core; the bound leaves room for a busy machine.
     assert time.process_time() - start < 3.0
+
+
+def test_resamples_where_a_metric_is_not_defined_do_not_count() -> None:
+    def strict(gold: Values, predicted: Values) -> float:
+        return float(np.mean(gold == predicted)) if len(set(gold.tolist())) == 2 else float("nan")
+
+    gold, predicted = rows(6)
+    low, high = interval(gold, predicted, Metric("strict", strict))
+    assert 0.0 <= low <= high <= 1.0
+    assert bounds(np.full(5, np.nan), 0.4) == (0.4, 0.4)
+    assert paired(gold, predicted, gold, Metric("strict", strict)).p_value <= 1.0

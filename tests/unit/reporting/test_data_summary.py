@@ -86,3 +86,9 @@ def test_without_matplotlib_the_page_says_how_to_get_the_plots(monkeypatch: pyte
 
 def test_the_truncated_share_counts_inputs_of_the_encoder() -> None:
     assert summary(rows=50, lengths=np.full(100, 80), truncated=25).truncated_share == 0.25
+
+
+def test_advice_is_shown_once_above_the_tasks() -> None:
+    page = render_data_report("Data", [summary(advice=("mine: few rows.",)), summary(split="dev")])
+    assert page.count("mine: few rows.") == 1 and "Advice" in page
+    assert "Advice" not in render_data_report("Data", [summary()])

@@ -136,7 +136,7 @@ def test_the_fingerprint_of_an_unchanged_recipe_stays_the_same_in_later_versions
     full = {
         "tasks": {
             "sst": {**files, "pooling": "mean", "loss": "cross-entropy", "head": "mlp"},
-            "sts": {**files, "text": "sentence", "kind": "single", "pooling": "cls"},
+            "sts": {**files, "catalog": "sts", "text": "sentence", "kind": "single", "pooling": "cls"},
         },
         "adapters": {"name": "pal", "size": 12},
         "objectives": [{"name": "smart", "weight": 0.02, "tasks": ["sst"]}, "rdrop"],

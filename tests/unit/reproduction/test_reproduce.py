@@ -84,7 +84,7 @@ def test_an_interrupted_run_is_resumed(folder: Path, monkeypatch: pytest.MonkeyP
 
     def note(*arguments: Any, **settings: Any) -> Path:
         resumed.append(settings["resume"])
-        return train(*arguments, **settings)
+        return train(*arguments, **settings).path
 
     monkeypatch.setattr(runners, "train", note)
     palbert.reproduce(["mine/two"], out="out")

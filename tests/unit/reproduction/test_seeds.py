@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palbert.reproduction.seeds import T_975, MeanDifference, mean_difference, spread
+from palbert.reporting.student_t import T_975
+from palbert.reproduction.seeds import MeanDifference, mean_difference, spread
 
 
 def test_the_table_of_students_t_equals_that_of_scipy() -> None:

@@ -69,9 +69,8 @@ def test_ids_and_texts_are_read_from_the_tasks_columns_or_the_courses(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sentence\nA film.\n", "no column 'id', and a submission needs an id for every row"),
         ("id,text\n1,A film.\n", "no column 'sentence'"),
-        ("id,sentence\n1,A film.\n,Another.\n", "line 3: the id is empty"),
+        ("id,sentence\n1,A film.\n,Another.\n", "line 3: the id 1 occurred before"),
         ("id,sentence\n1,A film.\n2,Another.\n1,A third.\n", r"line 4: the id 1 occurred before, in .*, line 2"),
         ("id,sentence\n", "no rows for sst"),
     ],
@@ -90,3 +89,9 @@ def test_an_id_must_be_unique_over_all_files(tmp_path: Path) -> None:
 def test_an_empty_text_is_kept_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = read_rows(SST, write(tmp_path / "t.csv", 'id,sentence\n1,A film.\n2,""\n'))
     assert rows.ids == ["1", "2"] and "sst: 1 of 2 rows have an empty text" in caplog.text
+
+
+def test_rows_without_an_id_are_numbered_over_all_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = write(tmp_path / "a.csv", "sentence\nA\nB\n") + write(tmp_path / "b.csv", "id,sentence\n,C\nx,D\n")
+    assert read_rows(SST, files).ids == ["0", "1", "2", "x"]
+    assert "sst: 3 of 4 rows have no id; they are numbered from 0." in caplog.text

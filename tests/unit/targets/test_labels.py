@@ -108,5 +108,13 @@ def test_the_error_names_file_line_and_value() -> None:
     assert "drop" in error.hint
 
 
+def test_the_error_has_the_lines_of_both_remedies() -> None:
+    target = Classes(classes=CLASSES)
+    error: Any = unknown_label("b.tsv", 4, ValueError("…"), 'ok "', target=target, place="tasks.own.")
+    names = ", ".join(f'"{name}"' for name in CLASSES)
+    assert f'tasks.own.classes = [{names}, "ok \\""]' in error.hint
+    assert f'tasks.own.labels = {{ "ok \\"" = "{CLASSES[0]}" }}' in error.hint
+
+
 def test_a_class_named_like_the_word_that_drops_rows_is_a_class() -> None:
     assert LabelReader(Classes(classes=("keep", "drop")))("drop") == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from palbert.readers import Dialect
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.sets import SetSpec, files_of, sets_of
 from palbert.tasks.spec import Task
@@ -34,7 +35,7 @@ def test_a_task_has_its_own_set_first_and_then_the_extra_ones_in_order() -> None
 def test_an_extra_set_inherits_how_its_task_is_read() -> None:
     spec = extra()
     own = sets_of(spec.task)["quora"]
-    for field in ("text", "label", "labels", "id", "quoting", "bad_rows", "target", "labelled"):
+    for field in ("text", "label", "labels", "id", "dialect", "bad_rows", "target", "labelled"):
         assert getattr(spec.files, field) == getattr(own.files, field), field
     assert (spec.max_length, spec.batch_size, spec.factor) == (40, 7, 1.0)
 
@@ -45,13 +46,20 @@ def test_an_extra_set_inherits_how_its_task_is_read() -> None:
         ("text", ("a", "b")),
         ("label", "gold"),
         ("labels", {"yes": 1, "no": 0}),
-        ("quoting", "off"),
         ("bad_rows", "error"),
     ],
 )
 @pytest.mark.parametrize("form", ["rows", "triplets"])
 def test_the_settings_of_an_extra_set_override_those_of_its_task(field: str, value: Any, form: str) -> None:
     assert getattr(extra(form=form, **{field: value}).files, field) == value
+
+
+@pytest.mark.parametrize("form", ["rows", "triplets"])
+def test_an_extra_set_has_its_own_dialect(form: str) -> None:
+    assert extra(form=form).files.dialect == Dialect(quoting="on")
+    assert extra(form=form, quoting="off").files.dialect == Dialect(quoting="off")
+    own: dict[str, Any] = {"separator": ";", "encoding": "latin1", "header": ("a", "b"), "sheet": "x", "decimal": ","}
+    assert extra(form=form, **own).files.dialect == Dialect(quoting="on", **own)
 
 
 def test_an_extra_set_has_its_own_length_batch_size_and_factor() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from palbert.readers import Dialect
 from palbert.tasks.sources import ExtraSet, Source, with_lists
 
 
@@ -31,6 +32,11 @@ def test_an_extra_set_may_name_one_file() -> None:
         {"path": "a.csv", "texts": "a"},
         {"path": "a.csv", "labels": "4"},
         {"path": "a.csv", "quoting": "yes"},
+        {"path": "a.csv", "separator": "||"},
+        {"path": "a.csv", "encoding": "utf-9"},
+        {"path": "a.csv", "header": "text"},
+        {"path": "a.csv", "header": ["text", "text"]},
+        {"path": "a.csv", "decimal": ";"},
         {},
     ],
 )
@@ -57,3 +63,11 @@ def test_values_that_are_not_tables_are_left_to_validation() -> None:
     given = {"train": "a.csv", "dev": ["b.csv"]}
     assert with_lists(given, "train", "dev") == {"train": ["a.csv"], "dev": ["b.csv"]}
     assert given["train"] == "a.csv"  # the caller's values are unchanged
+
+
+def test_what_a_file_says_of_its_rows_goes_before_what_its_task_says() -> None:
+    general = Dialect(quoting="on", separator=";", header=False)
+    source = Source.model_validate({"path": "a.csv", "separator": "tab", "header": ["text", "label"]})
+    assert source.dialect_over(general) == Dialect(quoting="on", separator="\t", header=("text", "label"))
+    assert Source(path="a.csv", header=True).dialect_over(general).header is True
+    assert Source(path="a.csv", separator="").dialect_over(general).separator == ""

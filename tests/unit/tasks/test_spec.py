@@ -74,6 +74,10 @@ def test_all_contradictions_of_a_task_are_reported_together() -> None:
         ("dropout", 1.0),
         ("weight", -1),
         ("quoting", "maybe"),
+        ("separator", "ab"),
+        ("encoding", "base64"),
+        ("header", []),
+        ("decimal", ";"),
         ("labels", "x"),
         ("labels", "y4"),
         ("pooling", "max"),
@@ -83,6 +87,12 @@ def test_all_contradictions_of_a_task_are_reported_together() -> None:
 )
 def test_a_value_outside_a_field_is_refused(field: str, value: object) -> None:
     assert reasons(**{**SINGLE, field: value})
+
+
+def test_a_decimal_sign_is_refused_where_labels_are_not_numbers() -> None:
+    classes = {**SINGLE, "target": "classes", "classes": ["bad", "good"], "range": None}
+    assert "decimal is the decimal sign of labels that are numbers" in reasons(**classes, decimal=",")
+    assert Task.model_validate({**SINGLE, "decimal": ","}).dialect.decimal == ","
 
 
 def test_a_near_miss_of_a_head_is_suggested() -> None:

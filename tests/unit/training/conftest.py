@@ -35,6 +35,6 @@ def start(recipe: MakeRecipe, tmp_path: Path) -> Callable[..., Any]:
     """Return a function that builds a run that is ready to fit."""
 
     def build(folder: str = "run", *, resume: bool = False, **changes: Any) -> Any:
-        return verb.TrainingRun(recipe(**changes), RunFolder(tmp_path / folder), resume=resume).prepare()
+        return verb.TrainingJob(recipe(**changes), RunFolder(tmp_path / folder), resume=resume).prepare()
 
     return build

@@ -28,8 +28,8 @@ def scores(overall: float, sst: float, sts: float) -> tuple[float, dict[str, dic
 def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]]]]) -> None:
     """Replace the evaluations of a run by these results."""
 
-    def evaluate(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
-        overall, tasks = story[epoch]
+    def evaluate(model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
+        overall, tasks = story[int(epoch)]
         return Evaluation(epoch=epoch, step=step, overall=overall, tasks=tasks)
 
     trainer.evaluate = evaluate
@@ -106,7 +106,7 @@ class Saved(CheckpointHook):
 
     def __init__(self, *, every: int) -> None:
         super().__init__(every=every)
-        self.saved: list[tuple[int, int | None]] = []
+        self.saved: list[tuple[int, float | None]] = []
 
     def save(self, trainer: Trainer, evaluation: Evaluation | None) -> None:
         self.saved.append((trainer.position.step, evaluation.epoch if evaluation else None))

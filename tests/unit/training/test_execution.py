@@ -20,7 +20,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import seed_everything
 from palbert.training.execution import Eager, Graphs
 from palbert.verbs import train as verb
-from palbert.verbs.pretrain import PretrainingRun
+from palbert.verbs.pretrain import PretrainingJob
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 Start = Callable[..., Any]
@@ -97,7 +97,7 @@ def test_captured_steps_equal_computed_ones(start: Start, method: str) -> None:
 @cuda
 def test_further_pretraining_is_captured_too(recipe: Callable[..., Any], tmp_path: Path) -> None:
     settings = {"pretraining": {"epochs": 1, "steps_per_epoch": 24, "batch_size": 8}, "run": {"device": "auto"}}
-    made = [PretrainingRun(recipe(**settings), RunFolder(tmp_path / name)).prepare() for name in ("one", "other")]
+    made = [PretrainingJob(recipe(**settings), RunFolder(tmp_path / name)).prepare() for name in ("one", "other")]
     captured, computed = (each.trainer for each in made)
     assert isinstance(captured.execution, Graphs)
     computed.execution = Eager(computed.feed.device)
@@ -163,7 +163,7 @@ def test_a_run_can_be_resumed_with_captured_or_computed_steps(
     settings = {"training": {"epochs": 2, "steps_per_epoch": 12, "sampler": "mixed"}}
 
     def run(folder: str, *, resume: bool, capture: str, stop: int | None = None) -> list[torch.Tensor]:
-        made = verb.TrainingRun(
+        made = verb.TrainingJob(
             recipe(**settings, run={"device": "auto", "capture": capture}), RunFolder(tmp_path / folder), resume=resume
         ).prepare()
         if stop:
@@ -177,7 +177,7 @@ def test_a_run_can_be_resumed_with_captured_or_computed_steps(
         made.fit()
         return [parameter.detach().clone() for parameter in made.model.parameters()]
 
-    whole = verb.TrainingRun(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole")).prepare()
+    whole = verb.TrainingJob(recipe(**settings, run={"device": "auto"}), RunFolder(tmp_path / "whole")).prepare()
     whole.fit()
     first, second = captures
     run("cut", resume=False, capture=first, stop=7)

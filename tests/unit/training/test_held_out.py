@@ -14,21 +14,21 @@ import torch
 from palbert.inference.evaluator import TOKENS_PER_BATCH
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.held_out import SPARSER, HeldOut, MaskedEvaluation
-from palbert.verbs.pretrain import PretrainingRun
+from palbert.verbs.pretrain import PretrainingJob
 
 
 @pytest.fixture
-def run(recipe: Callable[..., Any], tmp_path: Path) -> PretrainingRun:
-    return PretrainingRun(recipe(pretraining={"steps_per_epoch": 2}), RunFolder(tmp_path / "run")).prepare()
+def run(recipe: Callable[..., Any], tmp_path: Path) -> PretrainingJob:
+    return PretrainingJob(recipe(pretraining={"steps_per_epoch": 2}), RunFolder(tmp_path / "run")).prepare()
 
 
 @pytest.fixture
-def held_out(run: PretrainingRun) -> HeldOut:
+def held_out(run: PretrainingJob) -> HeldOut:
     assert isinstance(run.trainer.evaluate, HeldOut)
     return run.trainer.evaluate
 
 
-def test_the_same_model_has_the_same_loss_whatever_was_drawn_before(run: PretrainingRun, held_out: HeldOut) -> None:
+def test_the_same_model_has_the_same_loss_whatever_was_drawn_before(run: PretrainingJob, held_out: HeldOut) -> None:
     first = held_out(run.model, epoch=1, step=2)
     torch.rand(7)
     before = torch.get_rng_state()
@@ -37,7 +37,7 @@ def test_the_same_model_has_the_same_loss_whatever_was_drawn_before(run: Pretrai
     assert replace(held_out, seed=held_out.seed + 1)(run.model, epoch=1, step=2) != first
 
 
-def test_perplexity_and_overall_follow_from_the_loss(run: PretrainingRun, held_out: HeldOut) -> None:
+def test_perplexity_and_overall_follow_from_the_loss(run: PretrainingJob, held_out: HeldOut) -> None:
     found = held_out(run.model, epoch=0, step=0)
     [scores] = found.tasks.values()
     assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
@@ -46,7 +46,7 @@ def test_perplexity_and_overall_follow_from_the_loss(run: PretrainingRun, held_o
 
 
 def test_the_loss_is_the_mean_over_words_of_all_batches(
-    run: PretrainingRun, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch
+    run: PretrainingJob, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = iter([1.0, 3.0, *[0.0] * 1000])
     monkeypatch.setitem(TOKENS_PER_BATCH, "cpu", SPARSER)  # a batch per text
@@ -58,14 +58,14 @@ def test_the_loss_is_the_mean_over_words_of_all_batches(
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_the_model_stays_in_its_mode(run: PretrainingRun, held_out: HeldOut, training: bool) -> None:
+def test_the_model_stays_in_its_mode(run: PretrainingJob, held_out: HeldOut, training: bool) -> None:
     run.model.train(training)
     held_out(run.model, epoch=0, step=0)
     assert run.model.training == training
 
 
 def test_a_loss_too_large_for_exp_gives_a_finite_perplexity(
-    run: PretrainingRun, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch
+    run: PretrainingJob, held_out: HeldOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(HeldOut, "_loss", lambda self, model: 1e6)
     found = held_out(run.model, epoch=0, step=0)

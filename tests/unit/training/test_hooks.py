@@ -25,8 +25,8 @@ def scores(overall: float, sst: float, sts: float) -> tuple[float, dict[str, dic
 def script(trainer: Trainer, story: list[tuple[float, dict[str, dict[str, float]]]]) -> None:
     """Replace the evaluations of a run by these results."""
 
-    def evaluate(model: MultiTaskModel, *, epoch: int, step: int) -> Evaluation:
-        overall, tasks = story[epoch]
+    def evaluate(model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
+        overall, tasks = story[int(epoch)]
         return Evaluation(epoch=epoch, step=step, overall=overall, tasks=tasks)
 
     trainer.evaluate = evaluate

@@ -30,7 +30,7 @@ TIMES = ("seconds", "tokens_per_second", "waited")
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the final report: it does not belong to the trainer."""
-    monkeypatch.setattr(verb, "evaluate", lambda run: None)
+    monkeypatch.setattr(verb.TrainingJob, "report", lambda job: None)
 
 
 def state_of(run: Path, name: str = "last") -> dict[str, Any]:
@@ -42,7 +42,8 @@ def state_of(run: Path, name: str = "last") -> dict[str, Any]:
         for key, value in load_file(file).items()
     }
     facts = json.loads((folder / "trainer.json").read_text()) if (folder / "trainer.json").exists() else {}
-    facts.get("position", {}).pop("seconds", None)
+    for name in ("seconds", "elapsed"):
+        facts.get("position", {}).pop(name, None)
     return {**tensors, **facts, **json.loads((folder / "palbert.json").read_text())}
 
 
@@ -117,19 +118,19 @@ def test_the_parts_of_a_step_run_in_order(start: Start, monkeypatch: pytest.Monk
 
 
 def test_the_same_seed_gives_the_same_run_bit_by_bit(recipe: MakeRecipe, tmp_path: Path) -> None:
-    runs = [verb.train(recipe(), out=tmp_path / name) for name in ("one", "two")]
+    runs = [verb.train(recipe(), out=tmp_path / name).path for name in ("one", "two")]
     assert state_of(runs[0]) == state_of(runs[1])
     assert records_of(runs[0]) == records_of(runs[1])
 
 
 def test_another_seed_gives_another_run(recipe: MakeRecipe, tmp_path: Path) -> None:
-    runs = [verb.train(recipe(seed=seed), out=tmp_path / f"{seed}") for seed in (1, 2)]
+    runs = [verb.train(recipe(seed=seed), out=tmp_path / f"{seed}").path for seed in (1, 2)]
     assert records_of(runs[0])[1:] != records_of(runs[1])[1:]
 
 
 def test_training_lowers_the_loss(recipe: MakeRecipe, tmp_path: Path) -> None:
     changes = {"tasks": {"sts": {}}, "training": {"steps_per_epoch": 20, "log_every": 20}}
-    run = verb.train(recipe(**{**changes, "optimizer": {"learning_rate": 3e-3}}), out=tmp_path / "run")
+    run = verb.train(recipe(**{**changes, "optimizer": {"learning_rate": 3e-3}}), out=tmp_path / "run").path
     losses = [record["losses"]["sts"] for record in records_of(run) if record["kind"] == "train"]
     assert losses[-1] < 0.6 * losses[0]
 
@@ -141,7 +142,7 @@ def test_a_run_stopped_and_resumed_equals_an_uninterrupted_one(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     chosen = recipe(training={"log_every": 4}, optimizer={"schedule": "stlr"})
-    whole = verb.train(chosen, out=tmp_path / "whole")
+    whole = verb.train(chosen, out=tmp_path / "whole").path
     with monkeypatch.context() as patch:
         interrupt_at(patch, stop, press_control_c)
         with pytest.raises(KeyboardInterrupt):
@@ -153,6 +154,57 @@ def test_a_run_stopped_and_resumed_equals_an_uninterrupted_one(
     assert state_of(stopped) == state_of(whole)
     assert state_of(stopped, "best") == state_of(whole, "best")
     assert records_of(stopped) == records_of(whole)
+
+
+# Six steps per epoch, evaluations after steps 4, 6, 8 and 12: runs stop before, at and after evaluations within epochs.
+@pytest.mark.parametrize("stop", [3, 4, 5, 8, 9, 12])
+@pytest.mark.parametrize("average", ["none", "ema"])
+def test_a_run_with_evaluations_within_epochs_resumes_exactly(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int, average: str
+) -> None:
+    chosen = recipe(training={"log_every": 5, "evaluate_every": 4, "average": average, "patience": 50})
+    whole = verb.train(chosen, out=tmp_path / "whole").path
+    evaluations = [record for record in records_of(whole) if record["kind"] == "evaluation"]
+    assert [(record["epoch"], record["step"]) for record in evaluations] == [
+        (0, 0), (pytest.approx(4 / 6), 4), (1, 6), (pytest.approx(8 / 6), 8), (2, 12),
+    ]  # fmt: skip
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, stop, press_control_c)
+        with pytest.raises(KeyboardInterrupt):
+            verb.train(chosen, out=tmp_path / "stopped")
+    verb.train(chosen, out=tmp_path / "stopped", resume=True)
+    assert state_of(tmp_path / "stopped") == state_of(whole)
+    assert state_of(tmp_path / "stopped", "best") == state_of(whole, "best")
+    assert records_of(tmp_path / "stopped") == records_of(whole)
+
+
+@pytest.mark.parametrize("crashing", [5, 9])
+def test_a_run_that_crashes_after_an_evaluation_within_an_epoch_does_not_repeat_its_line(
+    recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashing: int
+) -> None:
+    chosen = recipe(training={"log_every": 2, "evaluate_every": 4, "save_every": 4})
+    whole = verb.train(chosen, out=tmp_path / "whole").path
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, crashing, crash)
+        with pytest.raises(RuntimeError, match="power cut"):
+            verb.train(chosen, out=tmp_path / "crashed")
+    assert state_of(tmp_path / "crashed")["position"]["step"] == crashing - 1
+    verb.train(chosen, out=tmp_path / "crashed", resume=True)
+    assert records_of(tmp_path / "crashed") == records_of(whole)
+
+
+def test_evaluations_within_epochs_do_not_change_the_weights(recipe: MakeRecipe, tmp_path: Path) -> None:
+    often = verb.train(recipe(training={"evaluate_every": 1}), out=tmp_path / "often").path
+    seldom = verb.train(recipe(), out=tmp_path / "seldom").path
+    weights = [load_file(run / "checkpoints" / "last" / "model.safetensors") for run in (often, seldom)]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    lines = [[record for record in records_of(run) if record["kind"] == "train"] for run in (often, seldom)]
+    assert lines[0] == lines[1]
+    whole = [
+        [record for record in records_of(run) if record["kind"] == "evaluation" and record["epoch"] % 1 == 0]
+        for run in (often, seldom)
+    ]
+    assert whole[0] == whole[1]
 
 
 # The sample sets have about 400 rows each, sts the most: epochs of 5 and 12 steps in batches of 100, of 3 and 6 in 200.
@@ -175,7 +227,7 @@ def test_a_run_of_any_sampler_stopped_and_resumed_equals_an_uninterrupted_one(
     steps: int,
 ) -> None:
     chosen = recipe(training={"log_every": 4, **training}, optimizer={"schedule": "cosine", "layer_decay": 0.8})
-    whole = verb.train(chosen, out=tmp_path / "whole")
+    whole = verb.train(chosen, out=tmp_path / "whole").path
     with monkeypatch.context() as patch:
         interrupt_at(patch, stop, press_control_c)
         with pytest.raises(KeyboardInterrupt):
@@ -192,7 +244,7 @@ def test_a_crashed_run_continues_from_its_last_checkpoint(
     recipe: MakeRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     chosen = recipe(training={"log_every": 2, "save_every": 5})
-    whole = verb.train(chosen, out=tmp_path / "whole")
+    whole = verb.train(chosen, out=tmp_path / "whole").path
     with monkeypatch.context() as patch:
         interrupt_at(patch, step, crash)
         with pytest.raises(RuntimeError, match="power cut"):
@@ -219,7 +271,7 @@ def test_resuming_with_other_settings_is_refused(
 
 
 def test_a_finished_run_is_not_overwritten(recipe: MakeRecipe, tmp_path: Path) -> None:
-    run = verb.train(recipe(), out=tmp_path / "run")
+    run = verb.train(recipe(), out=tmp_path / "run").path
     before = records_of(run)
     with pytest.raises(RunFolderError, match="already holds a run"):
         verb.train(recipe(seed=2), out=run)
@@ -242,7 +294,7 @@ def test_a_loss_of_nan_ends_the_run_with_exit_code_1(
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_the_schedule_reaches_the_optimizer(recipe: MakeRecipe, tmp_path: Path, name: str) -> None:
     rates = {"learning_rate": 1e-4, "head_learning_rate": 1e-3, "schedule": name}
-    run = verb.train(recipe(optimizer=rates, training={"log_every": 1}), out=tmp_path / "run")
+    run = verb.train(recipe(optimizer=rates, training={"log_every": 1}), out=tmp_path / "run").path
     schedule, lines = SCHEDULES[name](), [record for record in records_of(run) if record["kind"] == "train"]
     assert len(lines) == 12
     for line in lines:
@@ -360,8 +412,9 @@ class Diary(Hook):
         assert tokens > 0
         self.entries.append(f"step {trainer.position.step}")
 
-    def on_epoch(self, trainer: Trainer, evaluation: Evaluation) -> None:
-        assert (trainer.position.epoch, trainer.position.done) == (evaluation.epoch + 1, 0)
+    def on_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        if evaluation.ends_epoch:
+            assert (trainer.position.epoch, trainer.position.done) == (evaluation.epoch + 1, 0)
         self.entries.append(f"epoch {evaluation.epoch} at {evaluation.step}")
 
     def on_stop(self, trainer: Trainer) -> None:
@@ -388,6 +441,41 @@ def test_hooks_see_a_run_that_is_stopped(start: Start) -> None:
     trainer.stopping = True
     assert not trainer.fit()
     assert diary.entries == ["start", "step 1", "stop", "end"]
+
+
+class FinishAt(Hook):
+    """Finish at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, trainer: Trainer, losses: dict[str, torch.Tensor], tokens: int) -> None:
+        if trainer.position.step == self.step:
+            trainer.finish("enough")
+            trainer.finish("more than enough")
+
+
+@pytest.mark.parametrize(
+    ("step", "entries"),
+    [
+        (1, ["step 1", "epoch 0.5 at 1"]),
+        (2, ["step 1", "step 2", "epoch 1 at 2"]),
+        (3, ["step 1", "step 2", "epoch 1 at 2", "step 3", "epoch 1.5 at 3"]),
+    ],
+)
+def test_a_run_that_finishes_early_is_evaluated_where_it_is(start: Start, step: int, entries: list[str]) -> None:
+    trainer, diary = trainer_with_diary(start)
+    trainer.hooks = [FinishAt(step), diary]
+    assert trainer.fit()
+    assert diary.entries == ["start", *entries, "end"]
+    assert trainer.finishing and trainer.reason == "enough"
+
+
+def test_a_reason_in_the_last_step_does_not_make_a_run_early(start: Start) -> None:
+    trainer, diary = trainer_with_diary(start)
+    trainer.hooks = [FinishAt(4), diary]
+    assert trainer.fit() and not trainer.finishing
+    assert diary.entries[-2:] == ["epoch 2 at 4", "end"]
 
 
 def test_hooks_see_the_end_of_a_run_that_fails(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ RELATED = {"name": "linear", "tasks": ["quora", "sts"]}
 def run(values: dict[str, Any], out: Path, **changes: Any) -> Path:
     values = copy.deepcopy(values)
     values["training"]["steps_per_epoch"] = 3
-    return palbert.train(palbert.make_recipe({**values, **changes}), out=out)
+    return palbert.train(palbert.make_recipe({**values, **changes}), out=out).path
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Case:
 
 CASES = {
     "an unknown key": Case(
-        ["{here}/mine.toml: training.epoch: unknown key.", "Did you mean 'epochs'?"],
+        ["{here}/mine.toml: training.epoch: unknown key.", "Did you mean training.epochs?"],
         settings={"training": {"epoch": 3}},
     ),
     "an unknown key of a task": Case(
@@ -64,7 +64,7 @@ CASES = {
         tasks={"mood": mood(colums="x")},
     ),
     "an unknown section": Case(
-        ["{here}/mine.toml: optimiser: unknown key.", "Did you mean 'optimizer'?"],
+        ["{here}/mine.toml: optimiser: unknown key.", "Did you mean optimizer?"],
         settings={"optimiser": {"learning_rate": 1e-3}},
     ),
     "a value of the wrong type": Case(
@@ -88,8 +88,8 @@ CASES = {
         ["{here}/mine.toml: tasks.mood.dev: no such file: {here}/nowhere.csv"], tasks={"mood": mood(dev="nowhere.csv")}
     ),
     "no data file": Case(
-        ["{here}/mine.toml: tasks.mood.dev: no file given.", 'Set tasks.mood.dev = "file.csv"'],
-        tasks={"mood": mood(dev=[])},
+        ["{here}/mine.toml: tasks.mood.train: no file given.", 'Set tasks.mood.train = "file.csv"'],
+        tasks={"mood": mood(train=[])},
     ),
     "a missing text column": Case(
         ["{here}/train.csv: no column 'txt'.", "Known: id, label, text. Did you mean 'text'?"],
@@ -99,7 +99,7 @@ CASES = {
         ["{here}/train.csv: no column 'lable'.", "Did you mean 'label'?"], tasks={"mood": mood(label="lable")}
     ),
     "a label outside the classes": Case(
-        ['{here}/dev.csv, line 6: expected a label from 0 to 1 or one of bad, good, found "ugly".', "Map it with"],
+        ['{here}/dev.csv, line 6: expected a label from 0 to 1 or one of bad, good, found "ugly".', "labels = {"],
         files={"dev.csv": ROWS + "5,new,ugly\n"},
     ),
     "a label outside the map": Case(
@@ -120,7 +120,7 @@ CASES = {
         files={"train.csv": ROWS + "5,fine,\n"},
     ),
     "bytes that are not UTF-8": Case(
-        ["{here}/train.csv, line 6: expected UTF-8, found byte 0xe9.", "iconv"],
+        ["{here}/train.csv, line 6: expected UTF-8, found byte 0xe9.", 'encoding = "windows-1252"', "café"],
         files={"train.csv": ROWS.encode() + "5,café,good\n".encode("latin1")},
     ),
     "a file without rows": Case(
@@ -135,9 +135,22 @@ CASES = {
         ["{here}/dev.csv, line 1: expected a header with column names, found none."], files={"dev.csv": ""}
     ),
     "a file of unknown kind": Case(
-        ["{here}/dev.xlsx: unknown kind of file.", ".parquet"],
+        ["{here}/dev.docx: unknown kind of file.", ".parquet"],
+        files={"dev.docx": "?"},
+        tasks={"mood": mood(dev="dev.docx")},
+    ),
+    "rows without a header": Case(
+        ["{here}/train.csv: no column 'text'.", "The first line looks like data", "header = false"],
+        files={"train.csv": ROWS.partition("\n")[2]},
+    ),
+    "a workbook that is none": Case(
+        ["{here}/dev.xlsx: not an Excel workbook", "save it as .xlsx"],
         files={"dev.xlsx": "?"},
         tasks={"mood": mood(dev="dev.xlsx")},
+    ),
+    "an unknown encoding": Case(
+        ["{here}/mine.toml: tasks.mood.encoding: expected an encoding such as", "found 'utf-9'"],
+        tasks={"mood": mood(encoding="utf-9")},
     ),
     "a pair task with one column": Case(
         ["{here}/mine.toml: tasks.same: a pair task needs 2 text columns, found 1: left.", '["first", "second"]'],
@@ -198,15 +211,15 @@ CASES = {
     "fp16 on a CPU": Case(["run.precision is 'fp16'", 'Set run.precision = "fp32"'],
                           settings={"run": {"device": "cpu", "precision": "fp16"}}),
     "--set without =": Case(
-        ["--set training.epochs: expected key=value, such as training.epochs=5."],
+        ["override training.epochs: expected key=value, such as training.epochs=5."],
         arguments=["--set", "training.epochs"],
     ),
     "--set of an unknown key": Case(
-        ["{here}/mine.toml: training.epcohs: unknown key.", "Did you mean 'epochs'?"],
+        ["{here}/mine.toml: training.epcohs: unknown key.", "Did you mean training.epochs?"],
         arguments=["--set", "training.epcohs=3"],
     ),
     "--set below a value": Case(
-        ["--set training.epochs.x=1: 'epochs' is not a table."], arguments=["--set", "training.epochs.x=1"]
+        ["override training.epochs.x=1: 'epochs' is not a table."], arguments=["--set", "training.epochs.x=1"]
     ),
 }  # fmt: skip
 

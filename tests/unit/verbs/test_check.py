@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,9 @@ def test_a_label_outside_the_mapping_is_reported_with_its_place(recipe: Path, tm
     assert result.code == 2
     assert f"{tmp_path / 'tone-dev.csv'}, line 7: expected one of" in result.err and 'found "furious"' in result.err
     assert not (tmp_path / "data.html").exists()
+
+
+def test_the_command_gives_advice_below_the_table(recipe: Path, cli: Cli, tmp_path: Path) -> None:
+    shown = cli("data", "check", recipe, "--set", "training.epochs=3", "--out", tmp_path / "data.html")
+    assert "\nAdvice\n- " in shown.out and 'training = "auto"' in shown.out
+    assert 'training = "auto"' in html.unescape((tmp_path / "data.html").read_text("utf-8"))

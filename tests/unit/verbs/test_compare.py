@@ -140,3 +140,11 @@ def test_comparing_a_single_run_is_refused(trained: Path, cli: Cli) -> None:
     result = cli("compare", trained)
     assert result.code == 2
     assert result.err == "error: Expected two or more runs to compare, found fewer.\n  palbert compare runs/a runs/b\n"
+
+
+def test_runs_with_other_classes_for_a_task_are_refused(trained: Path, run_copy: Path, cli: Cli) -> None:
+    recipe = run_copy / "recipe.toml"
+    recipe.write_text(recipe.read_text("utf-8").replace('"duplicate"', '"same"'), "utf-8")
+    result = cli("compare", trained, run_copy)
+    assert result.code == 2 and "have different answers for 'quora'" in result.err
+    assert "duplicate" in result.err and "same)" in result.err and "list them in both recipes" in result.err

@@ -10,12 +10,12 @@ import pytest
 
 from palbert.recipe.load import make_recipe
 from palbert.runtime.run_folder import RunFolder
-from palbert.verbs.train import TrainingRun
+from palbert.verbs.train import TrainingJob
 
 
 def logged(values: dict[str, Any], folder: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
     with caplog.at_level(logging.INFO, logger="palbert.verbs.data_log"):
-        TrainingRun(make_recipe(values, folder=folder), RunFolder(folder / "run")).prepare()
+        TrainingJob(make_recipe(values, folder=folder), RunFolder(folder / "run")).prepare()
     return [record.message for record in caplog.records if record.name == "palbert.verbs.data_log"]
 
 

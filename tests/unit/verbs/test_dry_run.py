@@ -12,7 +12,8 @@ import torch
 import palbert
 from palbert.errors import DeviceError, RecipeError
 from palbert.recipe.load import make_recipe
-from palbert.terminal import print_memory, shown_bytes
+from palbert.reporting.display import shown_bytes
+from palbert.terminal import print_memory
 
 Cli = Callable[..., Any]
 Write = Callable[..., Path]
@@ -32,7 +33,7 @@ def test_the_command_prints_a_table_and_writes_nothing(
     assert result.code == 0, result.err
     header, line = result.out.splitlines()[:2]
     assert all(part in header for part in (*PARTS, "predicted peak", "measured"))
-    assert "MiB" in line and "Peak memory of a step" in result.out
+    assert "MiB" in line and "Peak memory of a step" in result.out and "\nTime: about " in result.out
     assert list(tmp_path.iterdir()) == [recipe]
 
 

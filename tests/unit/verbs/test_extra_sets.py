@@ -152,7 +152,7 @@ def test_a_resolved_recipe_reads_back_unchanged(tiny_encoder: Path, nli: Path, r
         ({"mine": {"labels": {"yes": 1}}}, "tasks.quora.extra.mine.train: missing. Training files"),
         (
             {"snli": {"train": "nli.tsv", "factors": 2}},
-            "tasks.quora.extra.snli.factors: unknown key. Known: bad_rows",
+            "tasks.quora.extra.snli.factors: unknown key. Did you mean tasks.quora.extra.snli.factor?",
         ),
         ({"snli": {"train": "nli.tsv", "factor": -1}}, "tasks.quora.extra.snli.factor: "),
         ({"snli": {"train": "nli.tsv", "text": "premise"}}, "extra.snli: text names 1 column, the task has 2"),

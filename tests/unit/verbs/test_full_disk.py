@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_training_on_a_full_disk_keeps_its_last_checkpoint_and_can_be_resumed(
     run = small_disk / "run"
     result = cli("train", recipe, "--out", run)
     assert_full(result, run / "checkpoints" / "last")
-    assert "epoch 1/2" in result.err
+    assert re.search(r"^ +1 +\d+ .* best ", result.err, flags=re.MULTILINE)
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"best", "best-sst", "last"}
     described = json.loads((run / "checkpoints" / "last" / "palbert.json").read_text("utf-8"))
     assert described["scores"]["epoch"] == 1

@@ -46,7 +46,7 @@ def recipe(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="module")
 def undisturbed(recipe: Path) -> Path:
     """Train the recipe without interruption."""
-    return palbert.train(recipe, out=recipe.parent / "undisturbed")
+    return palbert.train(recipe, out=recipe.parent / "undisturbed").path
 
 
 def start(recipe: Path, run: Path) -> subprocess.Popen[str]:
@@ -140,7 +140,7 @@ def test_resuming_repairs_a_metrics_file_that_ends_in_a_partial_line(trained: Pa
     assert (run_copy / "metrics.jsonl").read_text("utf-8") == whole
 
 
-@pytest.mark.parametrize("place", ["palbert.build.data.load_dataset", "palbert.verbs.train.build_trainer"])
+@pytest.mark.parametrize("place", ["palbert.build.data.load_part", "palbert.verbs.train.build_trainer"])
 def test_ctrl_c_before_the_first_step_exits_without_a_traceback(
     place: str, recipe: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +189,7 @@ def test_ctrl_c_while_predicting_leaves_no_partial_output(
 ) -> None:
     (tmp_path / "in.csv").write_text("sentence\na\nb\n")
 
-    def interrupted(*arguments: Any) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(palbert.Predictor, "predict", interrupted)

@@ -43,7 +43,7 @@ def train(
         values["tasks"] = {"sst": {"pooling": "mean"}, "quora": {"pooling": "cls"}}
         for key, value in changes.items():
             values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
-        return palbert.train(write_recipe(values), out=tmp_path / "run", force=True)
+        return palbert.train(write_recipe(values), out=tmp_path / "run", force=True).path
 
     return run
 

@@ -53,7 +53,7 @@ def run(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "optimizer": {"learning_rate": 3e-3},
         "run": {"device": "cpu", "tensorboard": False},
     }
-    return palbert.train(make_recipe(values), out=tmp_path_factory.mktemp("topics") / "run")
+    return palbert.train(make_recipe(values), out=tmp_path_factory.mktemp("topics") / "run").path
 
 
 def write(path: Path, rows: list[tuple[str, Any]]) -> Path:
@@ -112,7 +112,7 @@ def test_a_list_is_refused_where_a_row_has_one_label(tokenizer: TextTokenizer, t
 def test_a_multilabel_task_trains_with_every_method(values: Values, tmp_path: Path, changes: Values) -> None:
     values["training"] |= changes.pop("training", {})
     values["tasks"]["topics"] |= changes.pop("tasks", {}).get("topics", {})
-    trained = palbert.train(make_recipe({**values, **changes}), out=tmp_path / "run")
+    trained = palbert.train(make_recipe({**values, **changes}), out=tmp_path / "run").path
     report = json.loads((trained / "report.json").read_text("utf-8"))
     assert all(math.isfinite(score) for score in report["tasks"]["topics"].values())
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text("utf-8").splitlines()]
@@ -122,7 +122,7 @@ def test_a_multilabel_task_trains_with_every_method(values: Values, tmp_path: Pa
 @pytest.mark.usefixtures("no_plots")
 def test_a_multilabel_run_can_be_a_teacher(run: Path, values: Values, tmp_path: Path) -> None:
     values["tasks"]["topics"]["teachers"] = [str(run)]
-    trained = palbert.train(make_recipe({**values, "objectives": ["distillation"]}), out=tmp_path / "run")
+    trained = palbert.train(make_recipe({**values, "objectives": ["distillation"]}), out=tmp_path / "run").path
     assert (trained / "report.json").is_file()
 
 
@@ -136,7 +136,7 @@ def test_pairs_may_have_several_classes_too(values: Values, tmp_path: Path, pair
     head = {"joint": "linear", "siamese": "concat"}[pair_input]
     pairs = {"kind": "pair", "target": "multilabel", "classes": ["a", "b"], "text": ["x", "y"], **files}
     values["tasks"] = {"pairs": {**pairs, "pair_input": pair_input, "head": head}}
-    trained = palbert.train(make_recipe(values), out=tmp_path / "run")
+    trained = palbert.train(make_recipe(values), out=tmp_path / "run").path
     [prediction] = palbert.load(trained).predict("pairs", [("first", "second")])
     assert set(prediction.answer) <= {"a", "b"} and list(prediction.probabilities or ()) == ["a", "b"]
 
@@ -187,7 +187,7 @@ def test_runs_are_compared_by_predictions_and_by_probabilities(run: Path) -> Non
 @pytest.mark.usefixtures("no_plots")
 def test_a_metric_of_probabilities_may_be_the_main_metric(values: Values, tmp_path: Path) -> None:
     values["tasks"] = {"topics": {**TOPICS, "metrics": ["average_precision"]}}
-    trained = palbert.train(make_recipe(values), out=tmp_path / "run")
+    trained = palbert.train(make_recipe(values), out=tmp_path / "run").path
     [same] = palbert.compare([trained, trained])
     report = json.loads((trained / "report.json").read_text("utf-8"))
     low, high = report["intervals"]["topics"].values()

@@ -56,13 +56,13 @@ def test_a_phase_trains_only_the_parts_it_names(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[dict[str, torch.Tensor]] = []
-    save = Checkpoints.on_epoch
+    save = Checkpoints.on_evaluation
 
     def keep(self: Checkpoints, trainer: Trainer, *arguments: Any) -> None:
         kept.append({name: value.clone() for name, value in trainer.model.state_dict().items()})
         save(self, trainer, *arguments)
 
-    monkeypatch.setattr(Checkpoints, "on_epoch", keep)
+    monkeypatch.setattr(Checkpoints, "on_evaluation", keep)
     palbert.train(write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL)), out=tmp_path / "run")
     encoder = palbert.model.pretrained.load_encoder(tiny_encoder).state_dict()
     after_adapters, _, after_all = kept
@@ -75,7 +75,7 @@ def test_a_phase_trains_only_the_parts_it_names(
 def test_each_phase_has_its_own_length_sampler_and_rates(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
-    run = palbert.train(write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL)), out=tmp_path / "run")
+    run = palbert.train(write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL)), out=tmp_path / "run").path
     assert [record["step"] for record in records(run, "epoch")] == [8, 13, 18]
     assert [sum(record["drawn"].values()) for record in records(run, "epoch")] == [8, 5, 5]
     assert records(run, "epoch")[1]["drawn"] == {"sst": 3, "quora": 2}  # round robin
@@ -90,7 +90,7 @@ def test_a_phase_with_another_batch_size_continues_where_the_previous_one_ended(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     sizes = [{"training": {"batch_size": size, "steps_per_epoch": 4, "sampler": "sequential"}} for size in (2, 5)]
-    run = palbert.train(write_recipe(values(tiny_encoder, phases=sizes)), out=tmp_path / "run")
+    run = palbert.train(write_recipe(values(tiny_encoder, phases=sizes)), out=tmp_path / "run").path
     position = json.loads((run / "checkpoints" / "last" / "trainer.json").read_text())["position"]
     drawn = [record["drawn"] for record in records(run, "epoch")]
     assert position["draws"] == {task: 2 * drawn[0][task] + 5 * drawn[1][task] for task in ("sst", "quora")}
@@ -101,7 +101,7 @@ def test_a_phase_with_one_task_does_not_train_the_heads_of_others(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path
 ) -> None:
     phases = [{"tasks": ["quora"]}, {"training": {"sampler": "mixed", "gradients": "pcgrad"}}]
-    run = palbert.train(write_recipe(values(tiny_encoder, phases=phases)), out=tmp_path / "run")
+    run = palbert.train(write_recipe(values(tiny_encoder, phases=phases)), out=tmp_path / "run").path
     first, second = records(run, "epoch")
     assert first["drawn"] == {"sst": 0, "quora": 8} and first["planned"] == {"sst": 0.0, "quora": 8.0}
     assert second["drawn"] == {"sst": 8, "quora": 8}
@@ -116,7 +116,7 @@ def test_a_run_resumed_in_any_phase_equals_an_uninterrupted_one(
 ) -> None:
     own = {**ADAPTERS_THEN_ALL, "objectives": [objective] if objective else []}
     recipe = write_recipe(values(tiny_encoder, **own))
-    whole = palbert.train(recipe, out=tmp_path / "whole")
+    whole = palbert.train(recipe, out=tmp_path / "whole").path
     step_of = Trainer.step
 
     def stop(self: Trainer, *arguments: Any) -> Any:
@@ -139,17 +139,17 @@ def test_ctrl_c_during_the_last_scoring_of_a_phase_stops_the_run(
     tiny_encoder: Path, write_recipe: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(values(tiny_encoder, **ADAPTERS_THEN_ALL))
-    original = Checkpoints.on_epoch
+    original = Checkpoints.on_evaluation
 
     def interrupted(self: Checkpoints, trainer: Trainer, *arguments: Any) -> None:
         original(self, trainer, *arguments)
         trainer.stopping = trainer.position.step == 8  # the end of the first phase
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Checkpoints, "on_epoch", interrupted)
+        patch.setattr(Checkpoints, "on_evaluation", interrupted)
         palbert.train(recipe, out=tmp_path / "run")
     palbert.train(recipe, out=tmp_path / "run", resume=True)
-    whole = palbert.train(recipe, out=tmp_path / "whole")
+    whole = palbert.train(recipe, out=tmp_path / "whole").path
     for kind in ("epoch", "evaluation"):
         assert records(whole, kind) == records(tmp_path / "run", kind)
 

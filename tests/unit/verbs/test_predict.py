@@ -124,7 +124,7 @@ def test_arrays_of_texts_are_accepted_like_lists(model: palbert.Predictor) -> No
         ("sst", ["fine", None], "a text per row; row 1 is None"),
         ("sst", [3], "a text per row; row 0 is 3"),
         ("sst", [b"bytes"], "a text per row; row 0 is b'bytes'"),
-        ("sts", ["alone"], "a pair of texts per row; row 0 is 'alone'"),
+        ("sts", ["alone"], """row 0 is 'alone'. Write predict("sts", [("first", "second")])."""),
         ("sts", [("a", "b", "c")], "a pair of texts per row; row 0 is ('a', 'b', 'c')"),
         ("sts", [("a", "b"), ("a", None)], "a pair of texts per row; row 1 is ('a', None)"),
         ("sts", [{"a": 1, "b": 2}], "a pair of texts per row; row 0 is {'a': 1, 'b': 2}"),
@@ -196,3 +196,27 @@ def test_int8_on_an_accelerator_is_refused(trained: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("palbert.runtime.precision._has_mps", lambda: True)
     with pytest.raises(DeviceError, match="needs the CPU; the device is 'mps'"):
         palbert.load(trained, precision="int8")
+
+
+def test_all_tasks_that_take_the_rows_answer_as_each_does_alone(model: palbert.Predictor) -> None:
+    pairs = list(zip(sentences([1, 90, 4, 200, 7], 1), sentences([70, 2, 4, 200, 1], 2), strict=True))
+    together = model.predict_all(pairs)
+    assert [list(row) for row in together] == [["quora", "sts"]] * len(pairs)
+    for task in ("quora", "sts"):
+        for row, alone in zip(together, model.predict(task, pairs), strict=True):
+            if alone.probabilities is None:
+                assert row[task].answer == pytest.approx(alone.answer, abs=1e-6)
+            else:
+                assert row[task].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+    texts = sentences([3, 8])
+    assert model.predict_all(texts) == [{"sst": answer} for answer in model.predict("sst", texts)]
+    assert model.predict_all([]) == []
+
+
+def test_the_tasks_to_ask_can_be_named(model: palbert.Predictor) -> None:
+    [row] = model.predict_all([("a", "b")], tasks=["sts"])
+    assert list(row) == ["sts"]
+    with pytest.raises(DataError, match="Task 'sst' takes a text per row"):
+        model.predict_all([("a", "b")], tasks=["sts", "sst"])
+    with pytest.raises(DataError, match="Unknown task 'stss'"):
+        model.predict_all([("a", "b")], tasks=["stss"])

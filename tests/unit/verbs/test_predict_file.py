@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import palbert
-from palbert.data.readers import Chunk
+from palbert.readers import Chunk, read_chunks
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -126,24 +126,21 @@ def test_at_most_two_chunks_are_in_memory_at_a_time(
     kind: str, trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 5)
-    chunks: weakref.WeakSet[Any] = weakref.WeakSet()
+    chunks: list[weakref.ref[Chunk]] = []
     answers: weakref.WeakValueDictionary[int, palbert.Prediction] = weakref.WeakValueDictionary()
-    alive, predict = [], palbert.Predictor.predict
+    alive, predict, make = [], palbert.Predictor.predict, Chunk.__init__
 
-    def counting(self: palbert.Predictor, *arguments: Any) -> list[palbert.Prediction]:
-        alive.append((len(chunks), len(answers)))
-        given = predict(self, *arguments)
+    def counting(self: palbert.Predictor, *arguments: Any, **settings: Any) -> list[palbert.Prediction]:
+        alive.append((sum(chunk() is not None for chunk in chunks), len(answers)))
+        given = predict(self, *arguments, **settings)
         answers.update({id(answer): answer for answer in given})
         return given
 
-    class Counted(Chunk):
-        __hash__ = object.__hash__
+    def make_counted(self: Chunk, *arguments: Any) -> None:
+        make(self, *arguments)
+        chunks.append(weakref.ref(self))
 
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            chunks.add(self)
-
-    monkeypatch.setattr("palbert.data.readers.Chunk", Counted)
+    monkeypatch.setattr(Chunk, "__init__", make_counted)
     monkeypatch.setattr(palbert.Predictor, "predict", counting)
     given, out = write(tmp_path / f"in.{kind}", 3 * ROWS), tmp_path / f"out.{kind}"
     assert cli("predict", trained, "-t", "sst", "--input", given, "--output", out).code == 0
@@ -344,11 +341,11 @@ def test_a_crash_midway_leaves_no_partial_output(
     monkeypatch.setattr("palbert.verbs.predict_file.CHUNK", 7)
     predict, calls = palbert.Predictor.predict, []
 
-    def failing(self: palbert.Predictor, *arguments: Any) -> list[palbert.Prediction]:
+    def failing(self: palbert.Predictor, *arguments: Any, **settings: Any) -> list[palbert.Prediction]:
         calls.append(arguments)
         if len(calls) == 3:
             raise RuntimeError("power cut")
-        return predict(self, *arguments)
+        return predict(self, *arguments, **settings)
 
     monkeypatch.setattr(palbert.Predictor, "predict", failing)
     result = cli("predict", trained, "-t", "sst", "--input", given, "--output", out, "--force")
@@ -375,7 +372,7 @@ def test_a_crash_midway_leaves_no_partial_output(
         ("in.jsonl", b'{"sentence": "a"}\n{"sentence": "caf\xe9"}\n', "in.jsonl, line 2: expected UTF-8"),
         ("in.parquet", b"not parquet at all", "in.parquet: not a Parquet file"),
         ("in.csv", b"", "in.csv, line 1: expected a header with column names, found none."),
-        ("in.txt", b"sentence\na\n", "in.txt: unknown kind of file.\n  Known: .csv, .tsv, .jsonl, .parquet."),
+        ("in.txt", b"sentence\na\n", "in.txt: unknown kind of file.\n  Name it .csv or .tsv"),
     ],
 )
 def test_a_damaged_input_is_refused_with_its_line_and_leaves_no_output(
@@ -393,7 +390,25 @@ def test_missing_inputs_and_unknown_outputs_are_refused(trained: Path, tmp_path:
     given = write(tmp_path / "in.csv", ROWS)
     result = cli("predict", trained, "-t", "sst", "--input", tmp_path / "no.csv", "--output", tmp_path / "out.csv")
     assert (result.code, result.err) == (2, f"error: No such file: {tmp_path / 'no.csv'}\n")
-    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", tmp_path / "out.xlsx")
+    result = cli("predict", trained, "-t", "sst", "--input", given, "--output", tmp_path / "out.json")
     assert result.code == 2
-    assert "out.xlsx: unknown kind of file.\n  Known: .csv, .tsv, .jsonl, .parquet." in result.err
+    assert "out.json: unknown kind of file to write.\n  Known: .csv, .tsv, .jsonl, " in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv"]
+
+
+def test_an_option_says_how_the_input_is_written(
+    trained: Path, tmp_path: Path, cli: Cli, expected: list[palbert.Prediction]
+) -> None:
+    given, out = tmp_path / "in.csv", tmp_path / "out.csv.gz"
+    given.write_text("café;A quiet little triumph.\n", "latin1")
+    command = ["predict", trained, "-t", "sst", "--input", given, "--output", out]
+    assert 'encoding = "windows-1252"' in cli(*command).err
+    options = ["--read", "encoding=windows-1252", "--read", 'header=["note", "sentence"]', "--read", "separator=;"]
+    assert cli(*command, *options).code == 0
+    [chunk] = read_chunks(str(out))
+    assert chunk.column("note") == ["café"] and chunk.column("prediction") == [expected[0].answer]
+    refused = cli(*command, "--read", "encoding=utf-9", "--read", "colour=red")
+    assert refused.code == 2
+    assert (
+        "--read encoding: expected an encoding such as" in refused.err and "--read colour: unknown key" in refused.err
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_the_encoder_loads_in_transformers_and_trains_tasks(values: dict[str, An
     assert torch.equal(reference.get_input_embeddings().weight, encoder.embeddings.word.weight)
     assert TextTokenizer.from_folder(out).mask_id() == 4
     del values["pretraining"]
-    run = palbert.train(palbert.make_recipe({**values, "encoder": str(out)}), out=tmp_path / "run")
+    run = palbert.train(palbert.make_recipe({**values, "encoder": str(out)}), out=tmp_path / "run").path
     assert json.loads((run / "report.json").read_text("utf-8"))["encoder"] == str(out)
     assert not (run / "pretrained").exists()
 
@@ -165,7 +166,7 @@ def test_a_resumed_pretraining_restores_the_loss_scale(
 def test_ctrl_c_during_the_last_scoring_of_the_pretraining_stops_the_run(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = verb.PretrainingRun.fit
+    original = verb.PretrainingJob.fit
 
     def interrupted(self: Any) -> bool:
         done = original(self)
@@ -173,11 +174,11 @@ def test_ctrl_c_during_the_last_scoring_of_the_pretraining_stops_the_run(
         return done
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(verb.PretrainingRun, "fit", interrupted)
+        patch.setattr(verb.PretrainingJob, "fit", interrupted)
         palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
     assert (tmp_path / "run/pretrained/report.json").is_file() and not (tmp_path / "run/metrics.jsonl").exists()
     palbert.train(palbert.make_recipe(values), out=tmp_path / "run", resume=True)
-    whole = palbert.train(palbert.make_recipe(values), out=tmp_path / "whole")
+    whole = palbert.train(palbert.make_recipe(values), out=tmp_path / "whole").path
     last = Path("checkpoints") / "last"
     assert weights(tmp_path / "run" / last) == weights(whole / last)
 
@@ -192,11 +193,11 @@ def test_the_same_seed_gives_the_same_encoder(values: dict[str, Any], tmp_path: 
 
 def test_train_pretrains_first_and_starts_from_the_result(values: dict[str, Any], tmp_path: Path) -> None:
     alone = palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "alone")
-    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
+    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run").path
     assert weights(run / "pretrained") == weights(alone)
-    again = palbert.train(run / "recipe.toml", out=tmp_path / "again")
+    again = palbert.train(run / "recipe.toml", out=tmp_path / "again").path
     del values["pretraining"]
-    two_steps = palbert.train(palbert.make_recipe({**values, "encoder": str(alone)}), out=tmp_path / "two-steps")
+    two_steps = palbert.train(palbert.make_recipe({**values, "encoder": str(alone)}), out=tmp_path / "two-steps").path
     last = Path("checkpoints") / "last"
     assert weights(run / last) == weights(again / last) == weights(two_steps / last)
 
@@ -213,17 +214,17 @@ def test_a_run_stopped_in_either_phase_and_resumed_equals_an_uninterrupted_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recipe = write_recipe({**values, "encoder": {**values["encoder"], "mixout": mixout}})
-    whole, stopped = palbert.train(recipe, out=tmp_path / "whole"), tmp_path / "stopped"
+    whole, stopped = palbert.train(recipe, out=tmp_path / "whole").path, tmp_path / "stopped"
     with monkeypatch.context() as patch:
         if step > 10:
-            original = verb.PretrainingRun.fit
+            original = verb.PretrainingJob.fit
 
             def then_stop(self: Any) -> bool:
                 done = original(self)
                 stop_at(step - 10, patch)
                 return done
 
-            patch.setattr(verb.PretrainingRun, "fit", then_stop)
+            patch.setattr(verb.PretrainingJob, "fit", then_stop)
         else:
             stop_at(step, patch)
         result = cli("train", recipe, "--out", stopped)
@@ -243,7 +244,7 @@ def test_a_complete_pretraining_is_reused_when_the_tasks_start_again(
     values: dict[str, Any], tmp_path: Path, cli: Cli, write_recipe: Write
 ) -> None:
     recipe = write_recipe(values)
-    whole = palbert.train(recipe, out=tmp_path / "run")
+    whole = palbert.train(recipe, out=tmp_path / "run").path
     expected = weights(whole / "checkpoints" / "last"), losses(whole)
     shutil.rmtree(whole / "checkpoints")  # as if killed before the first checkpoint
     written = (whole / "pretrained" / "model.safetensors").stat().st_mtime_ns
@@ -262,7 +263,7 @@ def test_a_pretraining_killed_before_its_first_checkpoint_starts_again(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = palbert.make_recipe(values)
-    whole, killed = palbert.train(recipe, out=tmp_path / "whole"), tmp_path / "killed"
+    whole, killed = palbert.train(recipe, out=tmp_path / "whole").path, tmp_path / "killed"
     with monkeypatch.context() as patch:
         stop_at(2, patch, ending=SystemExit)
         with pytest.raises(SystemExit):
@@ -282,7 +283,7 @@ def test_problems_of_the_tasks_are_reported_before_the_pretraining(
 
 def test_a_frozen_encoder_is_pretrained_and_frozen_for_the_tasks(values: dict[str, Any], tmp_path: Path) -> None:
     values["encoder"]["frozen"] = True
-    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
+    run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run").path
     pretrained = load_encoder(run / "pretrained").state_dict()
     trained = load_file(run / "checkpoints" / "last" / "model.safetensors")
     assert all(torch.equal(trained[f"encoder.{name}"], tensor) for name, tensor in pretrained.items())
@@ -303,7 +304,8 @@ def test_the_command_takes_text_files_and_shows_the_loss(
     )  # fmt: skip
     assert result.code == 0, result.err
     assert "held-out texts  before" in result.out and "Encoder: new" in result.out
-    assert "before training: held-out loss" in result.err and "epoch 1/1: held-out loss" in result.err
+    rows = [line.split() for line in result.err.splitlines() if re.match(r" +[01] ", line)]
+    assert [row[:2] for row in rows] == [["0", "0"], ["1", "2"]]
     recipe = palbert.load_recipe("new/recipe.toml")
     assert recipe.pretraining and recipe.pretraining.text == (str(tmp_path / "here" / "mine.txt"),)
     assert recipe.provenance and str(tmp_path / "here" / "mine.txt") in recipe.provenance.data_sha256
@@ -317,7 +319,7 @@ def test_the_command_takes_text_files_and_shows_the_loss(
         (["--text", "latin.txt"], ["latin.txt, line 2: expected UTF-8, found byte 0xe9."]),
         (["--set", "pretraining.mask=0"], ["pretraining.mask:", "greater than 0", "found 0"]),
         (["--set", "pretraining.held_out=1"], ["pretraining.held_out:", "less than 1"]),
-        (["--set", "pretraining.epoch=1"], ["pretraining.epoch: unknown key.", "Did you mean 'epochs'?"]),
+        (["--set", "pretraining.epoch=1"], ["pretraining.epoch: unknown key.", "Did you mean pretraining.epochs?"]),
         (["--set", "pretraining.schedule=stl"], ["pretraining.schedule:", "'stl'", "Did you mean 'stlr'?"]),
         (["--set", "pretraining.schedule={name='stlr',warm=1}"], ["pretraining.schedule:", "Did you mean 'warmup'?"]),
         (["--set", "pretraining.max_length=500"], ["pretraining.max_length: expected 3 to 128 tokens", "found 500"]),

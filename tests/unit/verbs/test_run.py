@@ -1,139 +1,95 @@
-"""Runs: constructors store, prepare() touches nothing, and fit() starts or restores."""
+"""Run: a path that knows its report, its scores, its recipe and its model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import json
+import os
+import pickle
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from palbert.errors import RecipeError
-from palbert.recipe.load import load_recipe, make_recipe
-from palbert.recipe.schema import Recipe
-from palbert.runtime.run_folder import RunFolder
-from palbert.training.checkpoint_hooks import Checkpoints
-from palbert.training.hooks import MetricsLog, read_records
-from palbert.training.trainer import Trainer
-from palbert.verbs.pretrain import PretrainingRun
-from palbert.verbs.run import Run
-from palbert.verbs.train import TrainingRun
-
-KINDS = pytest.mark.parametrize("kind", [TrainingRun, PretrainingRun])
+import palbert
+from palbert.errors import RunFolderError
+from palbert.verbs.predict import Predictions
 
 
 @pytest.fixture
-def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
-    return {**tiny_recipe, "pretraining": {"steps_per_epoch": 3, "batch_size": 4}}
+def run(trained: Path) -> palbert.Run:
+    return palbert.Run(trained)
 
 
-def recipe_for(kind: type[Run], values: dict[str, Any]) -> Recipe:
-    """Make a recipe with one trainer: pretraining before the tasks would add another."""
-    return make_recipe(values if kind is PretrainingRun else {**values, "pretraining": None})
+def test_a_run_stands_for_its_path(run: palbert.Run, trained: Path) -> None:
+    assert os.fspath(run) == str(run) == f"{run}" == str(trained)
+    assert Path(run) == trained == run and run == trained and run == palbert.Run(str(trained))
+    assert run != trained / "other" and run != 3
+    assert run / "report.json" == trained / "report.json"
+    assert hash(run) == hash(palbert.Run(trained))
+    assert copy.copy(run) == run == pickle.loads(pickle.dumps(run))
 
 
-@KINDS
-def test_constructing_a_run_loads_nothing(kind: type[Run], values: dict[str, Any], tmp_path: Path) -> None:
-    values["encoder"]["name"] = "nowhere"
-    run = kind(recipe_for(kind, values), RunFolder(tmp_path / "run"))
-    assert not hasattr(run, "model") and not hasattr(run, "trainer")
+def test_code_that_takes_a_run_for_a_path_continues_to_work(run: palbert.Run, trained: Path) -> None:
+    assert run.name == trained.name and run.exists() and run.parent == trained.parent  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="'Run' object has no attribute 'scors'"):
+        run.scors  # type: ignore[attr-defined]  # noqa: B018
 
 
-@KINDS
-def test_preparing_builds_a_trainer_and_writes_no_file(kind: type[Run], values: dict[str, Any], tmp_path: Path) -> None:
-    run = kind(recipe_for(kind, values), RunFolder(tmp_path / "run"))
-    assert run.prepare() is run
-    assert run.trainer.position.step == 0 and run.recipe.provenance is not None
-    assert not run.folder.path.exists()
+def test_report_scores_and_recipe_are_those_of_the_folder(run: palbert.Run, trained: Path) -> None:
+    report = json.loads((trained / "report.json").read_text("utf-8"))
+    assert run.report == report
+    assert run.scores == report["tasks"]
+    assert run.recipe == palbert.load_recipe(trained / "recipe.toml")
 
 
-@KINDS
-def test_a_prepared_run_that_cannot_open_its_folder_changes_no_file(
-    kind: type[Run], values: dict[str, Any], tmp_path: Path, snapshot: Callable[[Path], dict[str, bytes]]
-) -> None:
-    stopped(kind(recipe_for(kind, values), RunFolder(tmp_path / "run")))
-    before = snapshot(tmp_path / "run")
-    with pytest.raises(RecipeError, match="cannot resume with other settings"):
-        kind(recipe_for(kind, {**values, "seed": 5}), RunFolder(tmp_path / "run"), resume=True).prepare().fit()
-    assert snapshot(tmp_path / "run") == before
+@pytest.mark.usefixtures("on_cpu")
+def test_a_run_predicts_as_its_loaded_model_does(run: palbert.Run) -> None:
+    texts = ["A fine day.", "The soup was cold."]
+    assert "predictor" not in vars(run)
+    found = run.predict("sst", texts)
+    assert found == palbert.load(run).predict("sst", texts) == run.load(checkpoint="best").predict("sst", texts)
+    assert run.predictor is run.predictor
+    assert isinstance(found, Predictions) and "The soup was cold." in found._repr_html_()
 
 
-def stopped(run: Run, *, at: int = 2) -> None:
-    """Stop a run after some steps, as Ctrl-C does."""
-    trainer = run.prepare().trainer
-    step = trainer.step
-
-    def counted(batches: Any) -> Any:
-        trainer.stopping = trainer.position.step + 1 == at
-        return step(batches)
-
-    trainer.step = counted  # type: ignore[method-assign]
-    assert not run.fit()
+def test_a_run_is_shown_with_scores_intervals_baselines_and_report(run: palbert.Run, trained: Path) -> None:
+    shown = repr(run).splitlines()
+    assert shown[0] == f"Run {trained}" and shown[-1] == f"Report: {trained / 'report.html'}"
+    assert shown[1].split()[:2] == ["task", "metric"] and "95 % interval" in shown[1]
+    page = run._repr_html_()
+    assert "majority / mean" in page and "sst" in page and "report.html" in page
 
 
-@KINDS
-def test_a_stopped_run_is_restored_to_the_step_it_stopped_at(
-    kind: type[Run], values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped(kind(recipe_for(kind, values), RunFolder(tmp_path / "run")))
-    resumed = kind(recipe_for(kind, values), RunFolder(tmp_path / "run"), resume=True).prepare()
-    seen: list[int] = []
-
-    def look(trainer: Trainer) -> bool:
-        seen.append(trainer.position.step)
-        return False
-
-    monkeypatch.setattr(Trainer, "fit", look)
-    assert not resumed.fit()
-    assert resumed.has_checkpoint and seen == [2]
-    assert resumed.trainer.optimizer.state
+def test_names_in_a_run_are_escaped(run_copy: Path) -> None:
+    odd = palbert.Run(shutil.move(run_copy, run_copy.parent / "<b>"))
+    report = json.loads((odd / "report.json").read_text("utf-8"))
+    report["notes"] = ["<script>alert(1)</script>"]
+    (odd / "report.json").write_text(json.dumps(report))
+    assert "<script>" not in odd._repr_html_() and "<b>" not in odd._repr_html_()
 
 
-@KINDS
-def test_resuming_before_the_first_checkpoint_starts_again(
-    kind: type[Run], values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = RunFolder(tmp_path / "run")
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "fit", lambda trainer: False)
-        kind(recipe_for(kind, values), folder).prepare().fit()
-    again = kind(recipe_for(kind, values), folder, resume=True).prepare()
-    assert not again.has_checkpoint and again.fit()
+def test_a_folder_without_a_report_says_so(tmp_path: Path) -> None:
+    run = palbert.Run(tmp_path / "absent")
+    assert repr(run) == f"Run {tmp_path / 'absent'}, without a report"
+    assert "none" in run._repr_html_()
+    with pytest.raises(RunFolderError, match=r"report\.json: no such file.*Is the path right\?"):
+        _ = run.report
+    with pytest.raises(RunFolderError, match=r"Make it with: palbert\.evaluate"):
+        _ = palbert.Run(tmp_path).scores
 
 
-@KINDS
-def test_a_new_run_is_scored_before_training_and_a_resumed_one_is_not_scored_again(
-    kind: type[Run], values: dict[str, Any], tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path / "run")
-    stopped(kind(recipe_for(kind, values), folder))
-    kind(recipe_for(kind, values), folder, resume=True).prepare().fit()
-    scored = [record["epoch"] for record in read_records(folder.metrics) if record["kind"] == "evaluation"]
-    assert scored == sorted(set(scored)) and scored[0] == 0
+def test_results_of_other_verbs_are_shown_as_tables(run: palbert.Run, run_copy: Path) -> None:
+    compared = palbert.compare([run, run_copy])
+    assert repr(compared).splitlines()[0].split()[:2] == ["task", "metric"]
+    assert str(run_copy) in compared._repr_html_()
+    report = palbert.evaluate(run_copy)
+    assert repr(report).splitlines()[-1] == f"Report: {run_copy / 'report.html'}"
+    assert "<table>" in report._repr_html_()
 
 
-def test_phases_share_one_position(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
-    training = {"epochs": 1, "steps_per_epoch": 2}
-    tiny_recipe["phases"] = [{"name": "heads", "training": {**training, "trains": ["heads"]}}, {"training": training}]
-    run = TrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
-    assert run.phases == [range(1, 2), range(2, 3)]
-    assert [run.phase_name(phase) for phase in (0, 1)] == ["heads", ""]
-    first = run.trainer
-    assert run.fit()
-    assert run.trainer is not first and run.trainer.position.step == 4
-
-
-def test_the_recipe_in_the_folder_is_the_resolved_one(values: dict[str, Any], tmp_path: Path) -> None:
-    run = PretrainingRun(make_recipe({**values, "pretraining": None}), RunFolder(tmp_path / "run")).prepare()
-    assert run.open_folder() is None
-    written = load_recipe(run.folder.recipe)
-    assert written.pretraining == run.section and written.provenance == run.recipe.provenance
-
-
-def test_hooks_log_and_save_the_description_of_the_run(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
-    run = TrainingRun(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
-    run.folder.path.mkdir()
-    metrics, checkpoints = run.make_hooks({"best": 0.5})
-    assert isinstance(metrics, MetricsLog) and isinstance(checkpoints, Checkpoints)
-    assert checkpoints.metrics == {"sst": "accuracy", "quora": "accuracy", "sts": "pearson"}
-    assert checkpoints.best == {"best": 0.5} and checkpoints.description == run.describe()
+def test_a_prediction_is_shown_with_rounded_probabilities() -> None:
+    found = palbert.Prediction("kind", {"rude": 0.123456, "kind": 0.876544})
+    assert repr(found) == "Prediction(answer='kind', probabilities={'rude': 0.123, 'kind': 0.877})"
+    assert repr(palbert.Prediction(2.5)) == "Prediction(answer=2.5)"
+    assert "<td" in found._repr_html_()

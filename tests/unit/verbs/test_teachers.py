@@ -49,7 +49,7 @@ def test_the_weight_mixes_labels_and_teachers(
     for weight in (None, 0.0, 0.5, 1.0):
         objectives = [] if weight is None else [{"name": "distillation", "weight": weight}]
         given = values(tiny_encoder, trained, objectives=objectives)
-        runs[weight] = palbert.train(write_recipe(given), out=tmp_path / f"run {weight}")
+        runs[weight] = palbert.train(write_recipe(given), out=tmp_path / f"run {weight}").path
     first = {weight: losses(run)[0] for weight, run in runs.items()}
     assert first[0.5]["sst"] == pytest.approx((first[0.0]["sst"] + first[1.0]["sst"]) / 2, rel=1e-5)
     assert first[1.0]["sst"] != first[0.0]["sst"] and first[1.0]["sts"] == first[0.0]["sts"]
@@ -65,7 +65,7 @@ def test_training_brings_a_student_closer_to_its_teacher(
     given = values(tiny_encoder, trained, objectives=[{"name": "distillation", "weight": 1.0}], training=training)
     given["tasks"] = {"sst": {**given["tasks"]["sst"], "pooling": "mean"}}
     given["optimizer"]["learning_rate"] = 5e-3
-    run = palbert.train(write_recipe(given), out=tmp_path / "run")
+    run = palbert.train(write_recipe(given), out=tmp_path / "run").path
     means = [line["sst"] for line in losses(run)]
     recipe, tokenizer = load_recipe(run / "recipe.toml"), TextTokenizer.from_folder(tiny_encoder)
     sets = load_training_sets(recipe, tokenizer)
@@ -124,5 +124,7 @@ def test_cached_teacher_answers_give_the_same_run(
 ) -> None:
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path / "cache"))
     given = values(tiny_encoder, trained, objectives=[{"name": "distillation"}], encoder={"name": str(tiny_encoder)})
-    asked, remembered = (palbert.train(write_recipe(given), out=tmp_path / name) for name in ("asked", "remembered"))
+    asked, remembered = (
+        palbert.train(write_recipe(given), out=tmp_path / name).path for name in ("asked", "remembered")
+    )
     assert losses(asked) == losses(remembered)

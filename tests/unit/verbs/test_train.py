@@ -53,8 +53,8 @@ def test_force_with_an_unusable_recipe_keeps_the_old_folder(
     values: dict[str, Any], tmp_path: Path, snapshot: Callable[[Path], dict[str, bytes]]
 ) -> None:
     run = palbert.train(palbert.make_recipe(values), out=tmp_path / "run")
-    before = snapshot(run)
+    before = snapshot(run.path)
     values["tasks"]["sst"] = {"max_length": 129}  # more than the encoder's
     with pytest.raises(RecipeError):
         palbert.train(palbert.make_recipe(values), out=run, force=True)
-    assert snapshot(run) == before
+    assert snapshot(run.path) == before

@@ -70,7 +70,7 @@ def test_a_run_draws_logs_and_reports_triplets_as_a_set_of_its_task(
     report = json.loads((run / "report.json").read_text("utf-8"))
     assert report["rows"]["sts+nli"] == {"train": 9} and set(report["tasks"]) == {"sst", "sts"}
     assert "sts+nli train: 2 premises without entailment or contradiction were left out." in report["notes"]
-    assert "sts+nli train: 1 of 9 rows were cut at 16 tokens." in report["notes"]
+    assert any(note.startswith("sts+nli train: 1 of 9 rows were cut at 16 tokens.") for note in report["notes"])
     page = (run / "report.html").read_text("utf-8")
     assert '<th>sts+nli</th>\n<td class="right">9</td>' in page  # triplets, not their sentences
     assert palbert.load(run).predict("sts", [("a man", "the man")])

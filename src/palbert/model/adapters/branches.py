@@ -52,6 +52,13 @@ class Adapter(nn.Module, Additions):
         """Return the additions of one pass for adapters of equal shape, one per group of consecutive tokens."""
         return self
 
+    def weight_update(self, layer: int) -> Tensor | None:
+        """Return what can be added to the fused projection's weight, (3 × hidden, hidden), to do without the adapter.
+
+        None if the adapter does anything else.
+        """
+        return None
+
 
 Addition = Callable[[Additions, slice, Sequences], Tensor | None]
 

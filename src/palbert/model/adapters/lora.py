@@ -66,6 +66,12 @@ class LoRA(Adapter):
         """Return the additions of several adapters."""
         return GroupedLoRA([adapter for adapter in adapters if isinstance(adapter, LoRA)], groups)
 
+    def weight_update(self, layer: int) -> Tensor:
+        """Return (α / r) · B · A of each projection, zero for those that are not adapted, (3 × hidden, hidden)."""
+        products = iter(self.scale * (self.b[layer] @ self.a[layer]))  # (adapted, hidden, hidden)
+        nothing = self.a[layer].new_zeros(self.hidden_size, self.hidden_size)
+        return torch.cat([next(products) if target else nothing for target in self.targets])
+
 
 class GroupedLoRA(Additions):
     """The LoRAs of one pass, one per group of tokens; their ranks are padded with zeros to an aligned one."""

@@ -1,7 +1,7 @@
 """Families: how checkpoints of each model type are read and written."""
 
 from palbert.model.families.family import Family, Names
-from palbert.model.families.settings import family_of, read_config
+from palbert.model.families.settings import family_of, read_config, write_config
 from palbert.model.families.weights import checkpoint_names, convert, current_name, export, plain_names
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "family_of",
     "plain_names",
     "read_config",
+    "write_config",
 ]

@@ -35,6 +35,8 @@ class Family:
     """Configuration fields that config.json has no key for: block, positions, feed-forward, norm and the like."""
     read_more: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
     """Reads the configuration fields that take more than one key of config.json."""
+    write_more: Callable[[Any], Mapping[str, Any]] = lambda config: {}
+    """Returns the keys that `read_more` reads, for an EncoderConfig."""
     positions_after_padding: bool = False
     """Whether the first position has the row after the padding token's id, as in RoBERTa."""
     masked_head: Mapping[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palbert.errors import EncoderError
+from palbert.model.config import EncoderConfig
 from palbert.model.families.family import Family, get
 from palbert.options import check_count, check_number
 
@@ -61,6 +62,18 @@ def _rotary_base(values: Mapping[str, Any], kind: str) -> float:
     return float(check_number("rope_theta", get(parameters, "rope_theta", get(values, key, usual)), above=0))
 
 
+def write_layers(config: EncoderConfig) -> dict[str, Any]:
+    """Return the keys that `read_layers` reads."""
+    kinds = [SLIDING if window else FULL for window in config.windows]
+    bases = dict(zip(kinds, config.rotary_bases, strict=True))
+    sides = [window for window in config.windows if window]
+    return {
+        "layer_types": kinds,
+        "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+        **({"local_attention": 2 * sides[0]} if sides else {}),
+    }
+
+
 MODERNBERT = Family(
     prefix="model.",
     settings={
@@ -110,6 +123,7 @@ MODERNBERT = Family(
         "type_vocabulary_size": 0,
     },
     read_more=read_layers,
+    write_more=write_layers,
     masked_head={"dense": "head.dense", "norm": "head.norm", "bias": "decoder.bias"},
     masked_options={"activation": "gelu", "dense_bias": False, "output_bias": True},
     masked_settings={

@@ -56,6 +56,28 @@ def _read_fields(family: Family, values: Mapping[str, Any], *, pooler: bool) -> 
     )
 
 
+def write_config(config: EncoderConfig) -> dict[str, Any]:
+    """Turn an encoder configuration into the content of a config.json; `read_config` undoes it.
+
+    Raises:
+        EncoderError: The family says how to read its config.json, but not how to write it.
+    """
+    family: Family = FAMILIES.find(config.family)
+    values = {theirs: getattr(config, ours) for ours, theirs in family.settings.items()}
+    values |= {
+        "model_type": config.family,
+        "max_position_embeddings": config.max_length + config.position_offset,
+        **({"pad_token_id": config.position_offset - 1} if family.positions_after_padding else {}),
+        **family.write_more(config),
+    }
+    if read_config(values, pooler=config.pooler, where="config.json") != config:
+        raise EncoderError(
+            f"The configuration of this {config.family} encoder cannot be written as a config.json.",
+            hint="A family of your own needs `write_more` next to `read_more`.",
+        )
+    return values
+
+
 def family_of(values: Mapping[str, Any], *, where: str) -> Family:
     """Return the family that a config.json names."""
     name = _require(values, "model_type", where=where)

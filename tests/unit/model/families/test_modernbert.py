@@ -8,7 +8,7 @@ import pytest
 
 from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
-from palbert.model.families import read_config
+from palbert.model.families import read_config, write_config
 
 SETTINGS = {
     "model_type": "modernbert",
@@ -74,3 +74,12 @@ def test_biases_and_dropout_are_off_unless_the_file_says_otherwise() -> None:
 def test_unsupported_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EncoderError, match=rf"config\.json: .*{message}"):
         config_of(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"local_attention": 7, "global_rope_theta": 7.0}, {"global_attn_every_n_layers": 1}, {"mlp_bias": True}],
+)
+def test_a_written_config_has_the_windows_and_bases_of_each_layer(changes: dict[str, Any]) -> None:
+    config = config_of(**changes)
+    assert read_config(write_config(config), pooler=False, where="config.json") == config

@@ -9,7 +9,7 @@ import pytest
 
 from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
-from palbert.model.families import read_config
+from palbert.model.families import Family, read_config, write_config
 from palbert.registry import FAMILIES
 
 SETTINGS = {
@@ -98,3 +98,18 @@ def test_settings_in_config_json_are_used() -> None:
     said = {"hidden_act": "relu", "layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.2, "type_vocab_size": 1}
     expected = replace(config_of("roberta"), activation="relu", norm_epsilon=1e-5, dropout=0.2, type_vocabulary_size=1)
     assert config_of("roberta", **said) == expected
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.paths))
+@pytest.mark.parametrize("changes", [{}, {"hidden_dropout_prob": 0.3, "pad_token_id": 3, "initializer_range": 0.5}])
+def test_a_written_config_is_read_as_it_was(family: str, changes: dict[str, Any]) -> None:
+    config = config_of(family, **changes)
+    assert read_config(write_config(config), pooler=config.pooler, where="config.json") == config
+
+
+def test_a_family_that_only_reads_its_layers_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: Family = replace(FAMILIES["modernbert"], write_more=lambda config: {})
+    config = config_of("modernbert", local_attention=6)
+    monkeypatch.setattr(type(FAMILIES), "find", lambda self, name, place="": own)
+    with pytest.raises(EncoderError, match="A family of your own needs `write_more`"):
+        write_config(config)

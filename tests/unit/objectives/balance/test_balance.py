@@ -38,7 +38,7 @@ def start(values: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
 
     def build(folder: str, **training: Any) -> Any:
         recipe = make_recipe({**values, "training": {**values["training"], **training}})
-        return verb.TrainingRun(recipe, RunFolder(tmp_path / folder)).prepare()
+        return verb.TrainingJob(recipe, RunFolder(tmp_path / folder)).prepare()
 
     return build
 
@@ -46,7 +46,7 @@ def start(values: dict[str, Any], tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the final report: it does not concern balancing."""
-    monkeypatch.setattr(verb, "evaluate", lambda run: None)
+    monkeypatch.setattr(verb.TrainingJob, "report", lambda job: None)
 
 
 def gradient_of_a_step(trainer: Trainer) -> list[Tensor | None]:
@@ -139,13 +139,13 @@ def test_a_run_stopped_and_resumed_ends_with_the_same_weights_and_balance(
 
     values["training"] |= {"balance": name, "gradients": gradients, "accumulation": 2}
     recipe = make_recipe(values)
-    whole = verb.train(recipe, out=tmp_path / "whole")
+    whole = verb.train(recipe, out=tmp_path / "whole").path
     original = Trainer.fit
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "fit", lambda self: self.hooks.append(StopAt4()) or original(self))
         with pytest.raises(KeyboardInterrupt):
             verb.train(recipe, out=tmp_path / "cut")
-    cut = verb.train(recipe, out=tmp_path / "cut", resume=True)
+    cut = verb.train(recipe, out=tmp_path / "cut", resume=True).path
     assert files(cut) == files(whole)
     state = load_file(cut / "checkpoints" / "last" / "objective.safetensors")
     assert state and all(bool(value.any()) for value in state.values())
@@ -160,7 +160,7 @@ def test_every_set_of_a_task_has_its_own_weight(values: dict[str, Any], tmp_path
     }
     values["training"] |= {"balance": name, "gradients": "pcgrad"}
     values["optimizer"] = {"learning_rate": 0.01}
-    run = verb.train(make_recipe(values), out=tmp_path / "run")
+    run = verb.train(make_recipe(values), out=tmp_path / "run").path
     last = [record for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"][-1]
     assert list(last["weights"]) == ["sst", "sst+cfimdb", "quora", "sts"]
     assert len(set(last["weights"].values())) == 4
@@ -169,7 +169,7 @@ def test_every_set_of_a_task_has_its_own_weight(values: dict[str, Any], tmp_path
 def test_every_phase_has_its_own_balance(values: dict[str, Any], tmp_path: Path) -> None:
     values["training"] |= {"epochs": 1, "balance": "uncertainty"}
     values["phases"] = [{}, {"tasks": ["quora", "sts"], "training": {"balance": "normalised"}}, {"tasks": ["sst"]}]
-    run = verb.train(make_recipe(values), out=tmp_path / "run")
+    run = verb.train(make_recipe(values), out=tmp_path / "run").path
     lines = [record for record in read_records(run / "metrics.jsonl") if record["kind"] == "train"]
     assert [list(line["weights"]) for line in lines] == [["sst", "quora", "sts"]] * 3 + [["quora", "sts"]] * 3 + [
         ["sst"]

@@ -1,0 +1,27 @@
+"""Readers: files and Hub data sets as chunks of text columns."""
+
+from palbert.readers.chunk import Chunk, as_text
+from palbert.readers.dialect import PLAIN, Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
+from palbert.readers.files import SUFFIXES, resolve_files
+from palbert.readers.headers import no_column
+from palbert.readers.read import column_names, count_rows, count_values, read_chunks, read_lines
+
+__all__ = [
+    "PLAIN",
+    "SUFFIXES",
+    "Chunk",
+    "Decimal",
+    "Dialect",
+    "Quoting",
+    "as_text",
+    "check_encoding",
+    "check_header",
+    "check_separator",
+    "column_names",
+    "count_rows",
+    "count_values",
+    "no_column",
+    "read_chunks",
+    "read_lines",
+    "resolve_files",
+]

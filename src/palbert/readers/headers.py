@@ -1,0 +1,101 @@
+"""Headers: the names of a file's columns, and what to do where its first line holds none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palbert.errors import DataError, did_you_mean
+from palbert.readers.dialect import Header
+
+WITH_HEADER = (".csv", ".tsv", ".xlsx")
+"""Files whose first line names the columns."""
+WORDS = 6
+"""A first line with a field of so many words is data rather than names."""
+
+
+def name_columns(path: str, line: int, first: Sequence[str], header: Header | None) -> tuple[list[str], bool]:
+    """Return the names of the columns, and whether the first line is a row.
+
+    Args:
+        path: The file.
+        line: The number of its first line.
+        first: The fields of that line.
+        header: Whether the line holds the names, or the names; it does unless given.
+    """
+    if header is False:
+        return [str(number) for number, _ in enumerate(first, 1)], True
+    if isinstance(header, tuple):
+        if first and set(first) <= set(header):
+            raise DataError(
+                f"{path}, line {line}: the file has a header of its own: {', '.join(first)}.",
+                hint="Leave header out for this file.",
+            )
+        return list(header), True
+    if not any(name.strip() for name in first):
+        raise DataError(f"{path}, line {line}: expected a header with column names, found none.")
+    for name in first:
+        if name.strip() and list(first).count(name) > 1:
+            hint = headless_hint(first) or "Rename one of them."
+            raise DataError(f"{path}, line {line}: two columns are named '{name}'.", hint=hint)
+    return list(first), False
+
+
+def headless_hint(names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """Return what to write if the names of columns look like data; nothing if they do not.
+
+    Args:
+        names: What the first line holds.
+        values: Values of these columns, as a name that is also a value is data.
+    """
+    found = next((name for name in names if _looks_like_data(name) or name in (values or {}).get(name, ())), None)
+    if found is None:
+        return ""
+    shown = f"{found[:40]}…" if len(found) > 40 else found
+    last = f' to "{len(names)}"' if len(names) > 1 else ""
+    return (
+        f'The first line looks like data ("{shown}"). If the file has no header, write header = false, which names the '
+        f'columns "1"{last}, or a name for each, as in header = [{_example(len(names))}].'
+    )
+
+
+def no_column(path: str, name: str, known: Sequence[str] | Mapping[str, Sequence[Any]]) -> DataError:
+    """Return the error for a column that a file does not have, with the likely remedy.
+
+    Args:
+        path: The file.
+        name: The column.
+        known: The columns that it has, with some of their values if these are at hand.
+    """
+    names = [column for column in known if column]
+    values = known if isinstance(known, Mapping) else {}
+    if names == [str(number) for number, _ in enumerate(names, 1)]:
+        hint = f'The columns have no names. Name them, as in header = [{_example(len(names))}], or write text = "1".'
+        return DataError(f"{path}: no column '{name}'.", hint=hint)
+    if len(names) == 1 and (separator := next((sign for sign in ";\t|," if sign in names[0]), None)):
+        sign = "\\t" if separator == "\t" else separator
+        hint = f'Its only column is "{names[0]}". If fields are separated by this sign, write separator = "{sign}".'
+        return DataError(f"{path}: no column '{name}'.", hint=hint)
+    hint = headless_hint(names, values) if Path(path.removesuffix(".gz")).suffix.lower() in WITH_HEADER else ""
+    if not hint:
+        hint = did_you_mean(name, names)
+        hint += "" if "Did you mean" in hint else " Name one of them as the text or label column."
+    return DataError(f"{path}: no column '{name}'.", hint=hint)
+
+
+def _looks_like_data(name: str) -> bool:
+    """Whether a name is a number or a sentence."""
+    text = name.strip()
+    if len(text.split()) >= WORDS or (" " in text and text.endswith((".", "!", "?"))):
+        return True
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _example(width: int) -> str:
+    names = ["text", "label", *(f"column{number}" for number in range(3, width + 1))]
+    return ", ".join(f'"{name}"' for name in names[:width])

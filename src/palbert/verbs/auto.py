@@ -1,0 +1,56 @@
+"""Auto: complete a recipe that leaves training open, once its rows are known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from palbert.data.dataset import Dataset
+from palbert.data.training_set import TrainingSet
+from palbert.model.multitask import MultiTaskModel
+from palbert.recipe.auto import described, shape_of, with_chosen_settings
+from palbert.recipe.schema import Recipe
+from palbert.verbs.baselines import FrozenEncoder
+
+log = logging.getLogger(__name__)
+
+Sets = Mapping[str, TrainingSet[Dataset]]
+
+
+def complete(recipe: Recipe, sets: Sets, frozen: FrozenEncoder) -> Recipe:
+    """Return the recipe with everything chosen that it leaves open; the same one, unless it is automatic."""
+    if not recipe.training.auto:
+        return recipe
+    rows = sum(len(each) for each in sets.values())
+    recipe = with_chosen_settings(recipe, rows)
+    log.info("%s", described(recipe, rows))
+    if recipe.adapters or recipe.relation or recipe.pretraining or recipe.objectives:
+        return recipe  # these see vectors that a probe of the plain encoder says nothing about
+    tasks = {}
+    for name, task in recipe.tasks.items():
+        shape = shape_of(task, rows=len(sets[name]), similarity=frozen.tasks[name].similarity)
+        if shape.get("head_start") == "probe" and frozen.tasks[name].probe is None:
+            shape = {}
+        if shape:
+            said = {key: getattr(value, "name", value) for key, value in shape.items()}
+            log.info("%s: %s", name, ", ".join(f'{key} = "{value}"' for key, value in said.items()))
+        tasks[name] = task.model_copy(update=shape)
+    return recipe.model_copy(update={"tasks": tasks})
+
+
+def reshaped(sets: Sets, recipe: Recipe) -> dict[str, TrainingSet[Dataset]]:
+    """Return training sets as a completed recipe describes them; their rows stay the same."""
+    specs = recipe.sets
+    return {
+        name: replace(each, siamese=specs[name].siamese, batch_size=recipe.batch_size(specs[name]))
+        for name, each in sets.items()
+    }
+
+
+def start_heads(model: MultiTaskModel, recipe: Recipe, frozen: FrozenEncoder) -> None:
+    """Let the heads that start from a probe give its answers."""
+    for name, task in recipe.tasks.items():
+        probe = frozen.tasks[name].probe if task.head_start == "probe" else None
+        if probe is not None:
+            model.heads[name].start(probe.weight, probe.bias)  # type: ignore[operator]

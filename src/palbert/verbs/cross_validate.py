@@ -1,0 +1,194 @@
+"""Cross-validation: train a recipe once per fold, and report the mean over folds with its interval."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from palbert.errors import RecipeError, RunFolderError, StoppedError
+from palbert.recipe.from_file import run_name
+from palbert.recipe.load import dump_recipe, load_recipe
+from palbert.recipe.schema import Recipe
+from palbert.reporting.display import Table
+from palbert.reporting.student_t import mean_interval
+from palbert.runtime.distributed import find_ranks
+from palbert.runtime.files import AnyPath, write_text
+from palbert.runtime.run_folder import RunFolder
+from palbert.tasks.held_out import HeldOut
+from palbert.verbs.provenance import refuse_another_recipe
+from palbert.verbs.train import train
+
+log = logging.getLogger(__name__)
+
+FILE = "folds.json"
+MEANING = (
+    "The interval is a 95 % t-interval of the mean over folds: how far the mean might be off because of which rows "
+    "are in which fold. Folds share most of their training rows, so it is somewhat too narrow."
+)
+KEPT = ("overall", "formula", "tasks", "metrics", "epoch", "rows")
+"""Parts of a fold's report.json that are kept."""
+
+
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """The scores of all folds."""
+
+    path: Path
+    """The folder with a run folder for each fold."""
+    summary: dict[str, Any]
+    """The content of folds.json."""
+
+    def table(self) -> Table:
+        """Return the mean of each task with its interval and the score of each fold."""
+        scores = {(name, metric): self.summary["tasks"][name] for name, metric in self.summary["metrics"].items()}
+        if len(scores) > 1:
+            scores["overall", ""] = self.summary["overall"]
+        rows = [
+            (
+                *names,
+                f"{score['mean']:.3f}",
+                f"{score['low']:.3f} … {score['high']:.3f}",
+                " ".join(f"{value:.3f}" for value in score["values"]),
+            )
+            for names, score in scores.items()
+        ]
+        return Table(("task", "metric", "mean", "95 % interval", "folds"), rows, (MEANING,))
+
+    def __repr__(self) -> str:
+        return f"{self.table().text()}\nRuns: {self.path}"
+
+    def _repr_html_(self) -> str:
+        return self.table().html(links={"All numbers": self.path / FILE})
+
+
+def cross_validate(
+    recipe: Recipe | dict[str, Any] | AnyPath,
+    *,
+    folds: int = 5,
+    out: AnyPath | None = None,
+    resume: bool = False,
+    force: bool = False,
+    overrides: tuple[str, ...] | list[str] = (),
+) -> CrossValidation:
+    """Train a recipe once per fold: each time, another part of the training rows is dev; return the scores.
+
+    Every fold is a run in a folder of its own, `fold-1` and so on.
+
+    Args:
+        recipe: A recipe, its file, the name of a built-in one, its settings as a dict, or a data file. Its tasks must
+            have no dev files.
+        folds: The number of equal parts that the training rows are divided into.
+        out: The folder of all folds; runs/<recipe name> unless given.
+        resume: Continue with the first fold that is not finished.
+        force: Replace what is in that folder.
+        overrides: Settings as `key=value`.
+
+    Raises:
+        StoppedError: Ctrl-C; `resume=True` continues. It is a KeyboardInterrupt.
+    """
+    name = "run" if isinstance(recipe, Recipe | dict) else run_name(recipe)
+    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(_source(recipe), overrides=overrides)
+    _refuse_dev_files(loaded, folds)
+    folder = RunFolder(Path(out) if out else Path("runs") / name)
+    folder.check_free(resume=resume, force=force)
+    done = _open(folder, loaded, folds, resume=resume)
+    for fold in range(1, folds + 1):
+        if str(fold) not in done:
+            log.info("fold %d of %d", fold, folds)
+            done[str(fold)] = _train_fold(with_fold(loaded, fold, folds), folder, fold, resume=resume, force=force)
+            _write(folder, folds, done)
+    return CrossValidation(folder.path, _summary(folds, done))
+
+
+def with_fold(recipe: Recipe, fold: int, folds: int) -> Recipe:
+    """Return a recipe whose tasks hold out one of several equal parts of their training rows."""
+    tasks = {}
+    for name, task in recipe.tasks.items():
+        seed = task.held_out.seed if task.held_out else 0
+        tasks[name] = task.model_copy(update={"held_out": HeldOut(fold=fold, folds=folds, seed=seed)})
+    return recipe.model_copy(update={"tasks": tasks})
+
+
+def folds_in(folder: Path) -> int | None:
+    """Return the number of folds of a cross-validation in a folder, if there is one."""
+    file = folder / FILE
+    return int(json.loads(file.read_text("utf-8"))["folds"]) if file.is_file() else None
+
+
+def _source(recipe: dict[str, Any] | AnyPath) -> dict[str, Any] | Path:
+    return recipe if isinstance(recipe, dict) else Path(recipe)
+
+
+def _refuse_dev_files(recipe: Recipe, folds: int) -> None:
+    """Raise RecipeError unless the dev rows of all tasks are held out from their training rows."""
+    if folds < 2:
+        raise RecipeError(f"Expected two or more folds, found {folds}.")
+    others = [name for name, task in recipe.tasks.items() if not task.held_out]
+    if others:
+        raise RecipeError(
+            f"tasks.{others[0]}.dev: folds are parts of the training rows, but this task has dev rows of its own.",
+            hint=f'Hold them out from train instead: --set tasks.{others[0]}.dev="auto"',
+        )
+
+
+def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dict[str, Any]:
+    """Return the results of finished folds; write the recipe if there are none yet."""
+    file = folder.path / FILE
+    if resume:
+        former = folds_in(folder.path)
+        if former is None:
+            raise RunFolderError(f"{folder.path}: no folds to continue.", hint="Leave --resume or --folds out.")
+        if former != folds:
+            raise RunFolderError(f"{folder.path}: has {former} folds, not {folds}.", hint=f"Give --folds {former}.")
+        refuse_another_recipe(folder.recipe, recipe)
+        done: dict[str, Any] = json.loads(file.read_text("utf-8"))["results"]
+        return done
+    if find_ranks().is_first:
+        folder.clear()
+        for old in folder.path.glob("fold-*"):  # there may have been more
+            shutil.rmtree(old)
+        write_text(folder.recipe, dump_recipe(recipe))
+        _write(folder, folds, {})
+    return {}
+
+
+def _train_fold(recipe: Recipe, folder: RunFolder, fold: int, *, resume: bool, force: bool) -> dict[str, Any]:
+    place = RunFolder(folder.path / f"fold-{fold}")
+    try:
+        run = train(recipe, out=place.path, resume=resume and place.exists, force=force)
+    except StoppedError:
+        raise StoppedError(folder.path, verb="train") from None
+    return {key: run.report[key] for key in KEPT}
+
+
+def _write(folder: RunFolder, folds: int, done: dict[str, Any]) -> None:
+    if find_ranks().is_first:
+        summary = _summary(folds, done) if len(done) == folds else {"folds": folds, "results": done}
+        write_text(folder.path / FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+
+
+def _summary(folds: int, done: dict[str, Any]) -> dict[str, Any]:
+    """Return the mean and the interval of every task's main metric, and overall."""
+    results = [done[str(fold)] for fold in range(1, folds + 1)]
+    metrics: dict[str, str] = results[0]["metrics"]
+    return {
+        "folds": folds,
+        "metrics": metrics,
+        "overall": _spread([result["overall"] for result in results]),
+        "formula": results[0]["formula"],
+        "tasks": {
+            name: _spread([result["tasks"][name][metric] for result in results]) for name, metric in metrics.items()
+        },
+        "interval": MEANING,
+        "results": done,
+    }
+
+
+def _spread(values: list[float]) -> dict[str, Any]:
+    low, high = mean_interval(values)
+    return {"mean": fmean(values), "low": low, "high": high, "values": values}

@@ -1,0 +1,1 @@
+"""Findings: what may be wrong with a run, one function each, as sentences with a remedy."""

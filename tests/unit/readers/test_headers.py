@@ -1,0 +1,74 @@
+"""Headers: columns are named by the first line, by a list or by numbers, and a first line of data is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from palbert.errors import DataError
+from palbert.readers import no_column
+from palbert.readers.headers import headless_hint, name_columns
+
+Write = Callable[[str, str | bytes], Path]
+Read = Callable[..., dict[str, list[str | None]]]
+
+ROWS = "a fine film,1\nnot, bad\n"
+
+
+@pytest.mark.parametrize("header", [None, True])
+def test_the_first_line_names_the_columns_unless_told_otherwise(header: bool | None) -> None:
+    assert name_columns("a.csv", 1, ["text", "label"], header) == (["text", "label"], False)
+
+
+def test_columns_without_names_are_numbered(file: Write, read: Read) -> None:
+    assert read(file("a.csv", ROWS), header=False) == {"1": ["a fine film", "not"], "2": ["1", " bad"]}
+
+
+def test_columns_without_names_take_those_of_a_list(file: Write, read: Read) -> None:
+    assert read(file("a.csv", ROWS), header=("text", "label")) == {
+        "text": ["a fine film", "not"],
+        "label": ["1", " bad"],
+    }
+    with pytest.raises(DataError, match="line 1: expected 1 field, found 2"):
+        read(file("a.csv", ROWS), header=("text",))
+
+
+@pytest.mark.parametrize("first", [["text", "label"], ["text"]])
+def test_a_list_of_names_for_a_file_that_has_names_is_refused(first: list[str]) -> None:
+    with pytest.raises(DataError, match=r"line 1: the file has a header of its own.*Leave header out"):
+        name_columns("a.csv", 1, first, ("text", "label"))
+
+
+@pytest.mark.parametrize(
+    "names", [["good", "1"], ["good", "-2.5"], ["3,5", "x"], ["It was good.", "pos"], ["a b c d e f", "x"]]
+)
+def test_a_first_line_that_looks_like_data_is_answered_with_the_line_to_write(names: list[str]) -> None:
+    error = str(no_column("a.csv", "text", names))
+    assert "header = false" in error and 'header = ["text", "label"]' in error
+
+
+def test_a_name_that_is_also_a_value_looks_like_data() -> None:
+    assert "header = false" in str(no_column("a.csv", "text", {"fine": ["bad"], "pos": ["neg", "pos"]}))
+    assert headless_hint(["text", "label"], {"text": ["bad"], "label": ["neg", "pos"]}) == ""
+
+
+def test_names_in_json_and_parquet_are_never_taken_for_data() -> None:
+    for name in ("a.jsonl", "a.json.gz", "a.parquet"):
+        assert "header" not in str(no_column(name, "text", ["1", "3"]))
+
+
+def test_equal_names_in_a_first_line_of_data_are_answered_with_the_line_to_write() -> None:
+    with pytest.raises(DataError, match=r"two columns are named '1'.*header = false"):
+        name_columns("a.csv", 1, ["good", "1", "1"], None)
+
+
+def test_numbered_columns_are_answered_with_how_to_name_them() -> None:
+    assert 'header = ["text", "label"]' in str(no_column("a.csv", "text", ["1", "2"]))
+
+
+@pytest.mark.parametrize("sign", [";", "|", ","])
+def test_a_header_that_was_not_separated_is_answered_with_the_separator(sign: str) -> None:
+    error = str(no_column("a.csv", "text", [f"text{sign}label"]))
+    assert f'separator = "{sign}"' in error and "Known" not in error

@@ -1,0 +1,36 @@
+"""JSON lines: keys are columns, and errors name the line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from palbert.errors import DataError
+
+Write = Callable[[str, str | bytes], Path]
+Read = Callable[..., dict[str, list[str | None]]]
+Lines = Callable[[Path], list[int]]
+
+
+def test_jsonl_fills_missing_keys_and_turns_values_into_text(file: Write, read: Read, lines: Lines) -> None:
+    rows = [{"a": "x", "n": 1}, {"a": None, "n": 2.5}, {"n": True, "extra": "é"}]
+    path = file("a.jsonl", "\n\n".join(json.dumps(row) for row in rows))
+    assert read(path) == {"a": ["x", None, None], "n": ["1", "2.5", "1"], "extra": [None, None, "é"]}
+    assert lines(path) == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{'a': 1}", "line 2: not valid JSON"),
+        ('{"a": 1', "line 2: not valid JSON"),
+        ("[1]", "line 2: expected an object"),
+        ('{"a": "cut \\ud83d"}', "line 2: expected valid Unicode, found half of a surrogate"),
+    ],
+)
+def test_a_bad_json_line_is_refused_with_its_number(file: Write, read: Read, line: str, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        read(file("a.jsonl", f'{{"a": 1}}\n{line}\n'))

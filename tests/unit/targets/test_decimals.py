@@ -1,0 +1,50 @@
+"""Decimals: a comma is read as a decimal sign only where it can be nothing else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from palbert.errors import DataError
+from palbert.targets.decimals import Decimals
+
+
+def read(*labels: str, decimal: Literal[".", ","] | None = None) -> list[str]:
+    decimals = Decimals(decimal)
+    numbers = [decimals(label) for label in labels]
+    decimals.check("a.csv")
+    return numbers
+
+
+def test_plain_numbers_and_words_stay_as_they_are() -> None:
+    plain = ["1", "2.5", "-3e4", "1.234", "nan", "word", "a, b"]
+    assert read(*plain) == plain
+
+
+def test_commas_are_decimal_where_all_labels_allow_it_and_one_asks_for_it() -> None:
+    assert read("3,5", "4", "-,5", "1,234", "2,5e3") == ["3.5", "4", "-.5", "1.234", "2.5e3"]
+
+
+@pytest.mark.parametrize("labels", [["3,5", "4.5"], ["4.5", "3,5"], ["1,234", "0.5"]])
+def test_both_signs_in_one_file_are_refused_with_the_line_to_write(labels: list[str]) -> None:
+    with pytest.raises(DataError, match=r'a.csv: expected labels with one decimal sign.*Write decimal = ","'):
+        read(*labels)
+
+
+def test_a_comma_that_may_separate_thousands_is_refused_with_both_readings() -> None:
+    with pytest.raises(DataError, match=r'"1,234" may be 1\.234 or 1234\. Write decimal = "," for 1\.234'):
+        read("1,234", "2")
+    assert read("1,234", "2", decimal=",") == ["1.234", "2"]
+    assert read("1,234", "2", decimal=".") == ["1234", "2"]
+
+
+def test_a_given_sign_allows_groups_of_thousands() -> None:
+    assert read("1,234.5", "12,345,678", decimal=".") == ["1234.5", "12345678"]
+    assert read("1.234,5", "12.345.678,0", decimal=",") == ["1234.5", "12345678.0"]
+
+
+def test_a_given_comma_leaves_numbers_of_workbooks_alone_unless_they_may_be_groups() -> None:
+    assert read("3.5", "2", decimal=",") == ["3.5", "2"]
+    with pytest.raises(ValueError, match="a number with a decimal comma"):
+        read("1.234", decimal=",")

@@ -1,0 +1,74 @@
+"""Cross-validation: every row is dev once, a stop continues, and the mean has an interval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import palbert
+from palbert.errors import RecipeError, RunFolderError, StoppedError
+from palbert.reporting.predictions import read_predictions
+from palbert.tasks.held_out import HeldOut
+from palbert.verbs import cross_validate as module
+
+ROWS = [{"text": f"the film number {number}", "label": "good" if number % 2 else "bad"} for number in range(24)]
+
+
+@pytest.fixture
+def values(tmp_path: Path, tiny_recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe of one task without dev rows that is trained for one step."""
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    training = {"epochs": 1, "steps_per_epoch": 1, "batch_size": 4}
+    own = {"tasks": {"own": {"train": str(tmp_path / "own.jsonl")}}, "training": training}
+    return {key: value for key, value in {**tiny_recipe, **own}.items() if key != "data"}
+
+
+def test_every_row_is_scored_once_and_the_mean_is_reported(values: dict[str, Any], tmp_path: Path) -> None:
+    found = palbert.cross_validate(values, folds=3, out=tmp_path / "runs")
+    runs = [tmp_path / "runs" / f"fold-{fold}" for fold in (1, 2, 3)]
+    target = palbert.Run(runs[0]).recipe.tasks["own"].target
+    ids = [read_predictions(run / "predictions" / "own-dev.csv", target=target).ids for run in runs]
+    assert sorted(int(row) for each in ids for row in each) == list(range(24))
+    scores = [palbert.Run(run).scores["own"]["accuracy"] for run in runs]
+    summary = json.loads((tmp_path / "runs" / "folds.json").read_text())
+    assert summary == found.summary and summary["tasks"]["own"]["values"] == scores
+    assert summary["tasks"]["own"]["mean"] == pytest.approx(sum(scores) / 3)
+    assert summary["tasks"]["own"]["low"] <= summary["tasks"]["own"]["mean"] <= summary["tasks"]["own"]["high"]
+    assert "95 % interval" in repr(found) and "<table>" in found._repr_html_()
+    assert palbert.Run(runs[1]).recipe.tasks["own"].held_out == HeldOut(fold=2, folds=3)
+
+
+def test_a_stop_continues_with_the_first_fold_that_is_not_finished(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, trained = palbert.train, []
+
+    def stop_in_the_second(recipe: Any, *, out: Path, **settings: Any) -> Any:
+        trained.append(out.name)
+        if len(trained) == 2:
+            raise StoppedError(out, verb="train")
+        return real(recipe, out=out, **settings)
+
+    monkeypatch.setattr(module, "train", stop_in_the_second)
+    with pytest.raises(StoppedError) as caught:
+        palbert.cross_validate(values, folds=3, out=tmp_path / "runs")
+    assert caught.value.folder == tmp_path / "runs" and module.folds_in(tmp_path / "runs") == 3
+    with pytest.raises(RunFolderError, match="already holds a run"):
+        palbert.cross_validate(values, folds=3, out=tmp_path / "runs")
+    with pytest.raises(RunFolderError, match="has 3 folds, not 4"):
+        palbert.cross_validate(values, folds=4, out=tmp_path / "runs", resume=True)
+    with pytest.raises(RecipeError, match="other settings"):
+        palbert.cross_validate({**values, "seed": 9}, folds=3, out=tmp_path / "runs", resume=True)
+    found = palbert.cross_validate(values, folds=3, out=tmp_path / "runs", resume=True)
+    assert trained == ["fold-1", "fold-2", "fold-2", "fold-3"] and len(found.summary["tasks"]["own"]["values"]) == 3
+
+
+def test_tasks_with_dev_rows_of_their_own_are_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"tasks.sst.dev: folds are parts of the training rows"):
+        palbert.cross_validate(tiny_recipe, folds=3, out=tmp_path / "runs")
+    with pytest.raises(RecipeError, match="two or more folds"):
+        palbert.cross_validate(tiny_recipe, folds=1, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,67 @@
+"""Table writers: what is written reads back as it was, in files of every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.errors import DataError
+from palbert.readers import read_chunks
+from palbert.verbs.table_writers import OPENERS, holds_lists, new_table
+
+COLUMNS: dict[str, list[Any]] = {"text": ["a, b", "=1+1", 'ü; "x"'], "share": [0.25, None, 1]}
+
+
+def read(path: Path) -> dict[str, list[str | None]]:
+    columns: dict[str, list[str | None]] = {}
+    for chunk in read_chunks(str(path)):
+        for name in chunk.columns:
+            columns.setdefault(name, []).extend(cell or None for cell in chunk.column(name))
+    return columns
+
+
+@pytest.mark.parametrize("suffix", OPENERS)
+def test_every_kind_of_file_reads_back_as_it_was_written(tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"out{suffix}"
+    with new_table(output) as write:
+        write({name: values[:2] for name, values in COLUMNS.items()})
+        write({name: values[2:] for name, values in COLUMNS.items()})
+        assert not output.exists()
+    expected = {"text": COLUMNS["text"], "share": ["0.25", None, "1.0" if suffix == ".parquet" else "1"]}
+    assert read(output) == expected
+
+
+@pytest.mark.parametrize("suffix", OPENERS)
+def test_an_error_leaves_no_file(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(KeyError), new_table(tmp_path / f"out{suffix}") as write:
+        write(COLUMNS)
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_rows_give_equal_archives(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "b.csv.gz"):
+        with new_table(tmp_path / name) as write:
+            write(COLUMNS)
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize("text", ["x" * 32_768, "bell \x07"])
+def test_what_a_cell_of_a_workbook_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
+    with (
+        pytest.raises(DataError, match=r"A cell of an \.xlsx file.*Write \.csv"),
+        new_table(tmp_path / "a.xlsx") as write,
+    ):
+        write({"text": [text]})
+
+
+def test_lists_are_held_by_jsonl_and_parquet_alone() -> None:
+    assert {suffix for suffix in OPENERS if holds_lists(Path(f"a{suffix}"))} == {".jsonl", ".jsonl.gz", ".parquet"}
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.gz", "a", "a.parquet.gz"])
+def test_other_kinds_are_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(DataError, match=r"unknown kind of file to write\. Known: \.csv, "):
+        holds_lists(Path(name))
