@@ -3,12 +3,14 @@
 For each task, size and seed: rows to train on, 100 rows of dev that choose the epoch, and 400 rows that both are scored
 on. Tasks are read from $PALBERT_DATA, or from one file of your own: --file FILE --text COLUMN [COLUMN] --label COLUMN.
 Results are added to a JSON file, and what it already holds is not measured again; the table is printed at the end.
+Where setfit is installed, it is trained on the same rows of tasks with one text and up to 64 rows per class.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import json
 import os
 import tempfile
@@ -24,9 +26,12 @@ import torch
 import palbert
 from palbert.metrics import find_metric
 from palbert.model.comparison import compare
+from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import make_recipe
 
 DEV, SCORED = 100, 400
+SETFIT_ROWS = 400
+"""SetFit learns from pairs of rows; with more rows it takes hours on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,8 @@ def measure(data: Data, split: dict[str, list[dict[str, Any]]], values: dict[str
     """Train, and score the model and the linear model on the same rows."""
     with tempfile.TemporaryDirectory() as folder:
         run = palbert.train(values, data={"task": split}, out=Path(folder) / "run")
-        path = Path(getattr(run, "path", run))
-        chosen = json.loads((path / "report.json").read_text("utf-8"))["epoch"]
-        summary = palbert.evaluate(path, split="test").summary
+        chosen = run.report["epoch"]
+        summary = palbert.evaluate(run, split="test").summary
     metric = summary["metrics"]["task"]
     found = {
         "metric": metric,
@@ -130,18 +134,39 @@ def measure(data: Data, split: dict[str, list[dict[str, Any]]], values: dict[str
     found["probe"] = find_metric(metric)(task.target.gold(labels["test"]), decoded.predicted)
     if data.number:
         found["cosine"] = find_metric(metric)(task.target.gold(labels["test"]), groups["test"][-1][:, 0].astype(float))
+    if len(data.text) == 1 and importlib.util.find_spec("setfit") and len(split["train"]) < SETFIT_ROWS:
+        answers = setfit_answers(split, data.text[0], encoder=values["encoder"], seed=values["seed"])
+        found["setfit"] = float(
+            np.mean([row["label"] == answer for row, answer in zip(split["test"], answers, strict=True)])
+        )
     return found
+
+
+def setfit_answers(split: dict[str, list[dict[str, Any]]], text: str, *, encoder: str, seed: int) -> list[str]:
+    """Train SetFit with its defaults, 20 pairs per row and answer the rows to score."""
+    from datasets import Dataset
+    from setfit import SetFitModel, Trainer, TrainingArguments
+
+    labels = sorted({row["label"] for row in split["train"]})
+    model = SetFitModel.from_pretrained(str(resolve_encoder(encoder)), labels=labels)
+    rows = [{"text": row[text], "label": row["label"]} for row in split["train"]]
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder, num_iterations=20, seed=seed, report_to="none", show_progress_bar=False
+        )
+        Trainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows)).train()
+    return [str(answer) for answer in model.predict([row[text] for row in split["test"]])]
 
 
 def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of a Markdown table: mean and standard deviation over seeds."""
-    yield "| task | metric | training rows | palbert, automatic | linear probe | cosine | difference | seeds |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| task | metric | training rows | palbert, automatic | linear probe | cosine | SetFit | difference | seeds |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     cells: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for result in results:
         cells[result["task"], result["size"]].append(result)
     for (task, size), found in cells.items():
-        shown = [_spread([one[key] for one in found if key in one]) for key in ("palbert", "probe", "cosine")]
+        shown = [_spread([one[key] for one in found if key in one]) for key in ("palbert", "probe", "cosine", "setfit")]
         difference = np.mean([one["palbert"] - one["probe"] for one in found])
         rows = f"{size} ({found[0]['rows']})" if size.endswith("class") else size
         yield f"| {task} | {found[0]['metric']} | {rows} | {' | '.join(shown)} | {difference:+.3f} | {len(found)} |"

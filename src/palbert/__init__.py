@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.reproduce import reproduce
     from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
+    from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
     from palbert.verbs.dry_run import dry_run
@@ -41,6 +42,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "check_data",
     "compare",
     "cross_validate",
     "dry_run",
@@ -68,6 +70,7 @@ _HOMES = {
     "Predictor": "verbs.predict",
     "Run": "verbs.run",
     "Submission": "reproduction.submit",
+    "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",
     "dry_run": "verbs.dry_run",

@@ -110,12 +110,13 @@ class SentenceEstimator(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels = column_or_1d(y, warn=True)
         check_consistent_length(texts, labels, sample_weight)
+        weights = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
         self.n_features_in_ = len(texts[0])
         target, values = self._read_labels(labels)
         self._forget()
         train(
-            self._make_recipe(target, weighted=sample_weight is not None),
-            data={TASK: _rows(texts, values, sample_weight)},
+            self._make_recipe(target, weighted=weights is not None),
+            data={TASK: _rows(texts, values, weights)},
             out=self._open_folder(),
             force=True,
             progress=self.progress,
@@ -130,12 +131,18 @@ class SentenceEstimator(BaseEstimator):
     def _make_recipe(self, target: dict[str, Any], *, weighted: bool) -> dict[str, Any]:
         """Return the recipe of the run, as nested values."""
         own = dict(self.recipe or {})
-        training = {"epochs": self.epochs, "batch_size": self.batch_size}
-        optimizer = {"learning_rate": self.learning_rate}
-        for section, settings in (("training", training), ("optimizer", optimizer)):
-            given = {name: value for name, value in settings.items() if value is not None}
-            if given:
-                own[section] = {**own.get(section, {}), **given}
+        sections: dict[str, dict[str, Any]] = {
+            "training": {"epochs": self.epochs, "batch_size": self.batch_size},
+            "optimizer": {"learning_rate": self.learning_rate},
+        }
+        given = {
+            section: {name: value for name, value in settings.items() if value is not None}
+            for section, settings in sections.items()
+        }
+        if any(given.values()):  # what is not given is still chosen for the number of texts
+            training = own.get("training", {})
+            own["training"] = {"auto": True, **({} if training == "auto" else training), **given["training"]}
+            own["optimizer"] = {**own.get("optimizer", {}), **given["optimizer"]}
         task = {
             "kind": ("single", "pair")[self.n_features_in_ - 1],
             "text": list(COLUMNS[: self.n_features_in_]),
@@ -282,7 +289,9 @@ def read_texts(X: Any) -> list[tuple[str, ...]]:
     return [tuple(str(text) for text in row) for row in rows]
 
 
-def _rows(texts: list[tuple[str, ...]], labels: list[Any], weights: Any) -> Iterator[dict[str, Any]]:
+def _rows(
+    texts: list[tuple[str, ...]], labels: list[Any], weights: NDArray[np.float64] | None
+) -> Iterator[dict[str, Any]]:
     for index, row in enumerate(texts):
-        weight = {} if weights is None else {WEIGHT: float(weights[index])}
+        weight = {} if weights is None else {WEIGHT: weights[index]}
         yield {**dict(zip(COLUMNS, row, strict=False)), LABEL: labels[index], **weight}

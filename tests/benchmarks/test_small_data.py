@@ -33,7 +33,7 @@ def test_the_table_has_mean_and_spread_over_seeds(script: Script) -> None:
     one = {"task": "A", "size": "800", "metric": "accuracy", "rows": 800}
     results = [{**one, "seed": seed, "palbert": 0.7 + seed / 10, "probe": 0.6} for seed in (0, 1)]
     *_, line = script("small_data").table(results)
-    assert line == "| A | accuracy | 800 | 0.750 ± 0.071 | 0.600 ± 0.000 | – | +0.150 | 2 |"
+    assert line == "| A | accuracy | 800 | 0.750 ± 0.071 | 0.600 ± 0.000 | – | – | +0.150 | 2 |"
 
 
 def test_a_recipe_of_the_benchmark_leaves_training_open(script: Script) -> None:

@@ -32,7 +32,9 @@ KINDS = pytest.mark.parametrize("kind", [SentenceClassifier, SentenceRegressor])
 @pytest.fixture(scope="module")
 def make(tiny_encoder: Path) -> Callable[..., Any]:
     def make_estimator(kind: type[SentenceEstimator] = SentenceClassifier, **settings: Any) -> SentenceEstimator:
-        quick = {"epochs": 4, "batch_size": 8, "learning_rate": 3e-3, "task": {"pooling": "mean"}}
+        steady = {"optimizer": {"schedule": "constant", "head_learning_rate": 3e-3}}
+        task = {"pooling": "mean"}
+        quick = {"epochs": 4, "batch_size": 8, "learning_rate": 3e-3, "task": task, "recipe": steady}
         return kind(str(tiny_encoder), **{**quick, **settings})
 
     return make_estimator
@@ -150,8 +152,8 @@ def test_a_given_folder_keeps_the_run_with_its_report(make: Callable[..., Any], 
 
 def test_it_takes_part_in_pipelines_searches_and_cross_validation(make: Callable[..., Any]) -> None:
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
-    search = GridSearchCV(make(epochs=1), {"learning_rate": [1e-5, 3e-3]}, cv=2).fit(TEXTS, LABELS)
-    assert search.best_params_ == {"learning_rate": 3e-3}
+    search = GridSearchCV(make(), {"epochs": [1, 8]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_ == {"epochs": 8}
     scores = cross_val_score(make_pipeline(lower, clone(search.best_estimator_)), TEXTS, LABELS, cv=2)
     assert len(scores) == 2 and np.isfinite(scores).all()
 
@@ -181,3 +183,21 @@ def test_a_model_of_texts_refuses_pairs(fitted: SentenceClassifier) -> None:
 def test_rows_are_read_as_tuples_of_texts() -> None:
     assert read_texts(np.array([["a", "b"]])) == [("a", "b")]
     assert read_texts(pd.DataFrame({"x": ["a"], "y": ["b"]})) == [("a", "b")]
+
+
+def test_weights_in_a_column_belong_to_rows_by_position(make: Callable[..., Any], tmp_path: Path) -> None:
+    weights = pd.Series(np.arange(1.0, len(TEXTS) + 1), index=range(len(TEXTS), 0, -1))
+    make(folder=tmp_path / "run", epochs=1).fit(TEXTS, LABELS, sample_weight=weights)
+    rows = pd.read_json(tmp_path / "run" / "data" / "task-train.jsonl", lines=True)
+    assert rows["weight"].tolist() == weights.tolist()
+
+
+@pytest.mark.parametrize("recipe", [None, {"training": "auto"}, {"optimizer": {"weight_decay": 0.1}}])
+def test_what_is_not_given_is_chosen_for_the_number_of_texts(
+    make: Callable[..., Any], tmp_path: Path, recipe: Any
+) -> None:
+    settings = {"batch_size": None, "learning_rate": None, "task": None, "recipe": recipe}
+    make(folder=tmp_path / "run", epochs=1, **settings).fit(TEXTS, LABELS)
+    chosen = palbert.Run(tmp_path / "run").recipe
+    assert (chosen.training.epochs, chosen.training.batch_size) == (1, 8)
+    assert chosen.optimizer.schedule.name == "stlr" and chosen.tasks["task"].head_start == "probe"

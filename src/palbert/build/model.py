@@ -152,12 +152,18 @@ def check_head(task: Task) -> None:
             f"this task has pooling '{task.pooling.name}' and head '{task.head.name}'.",
             hint='Set pooling = "mean" and head = "linear"; for pairs pair_input = "siamese" and head = "compare".',
         )
+    if task.head_start == "mean" and not (task.target.numeric and "mean" in cls.starts):
+        raise RecipeError(
+            f'tasks.{task.name}.head_start: "mean" is for numbers, and for heads with a bias; this task has target '
+            f"'{task.target.name}' and head '{task.head.name}'.",
+            hint='Set head_start = "random".',
+        )
     check(HEADS, _head_of(task), place, CHECKED_SIZE, **_head_settings(task))
 
 
 def _starts_as_probe(task: Task, head: type[Head]) -> bool:
     """Whether a task's head sees the vectors that a probe is fitted on."""
-    return head.starts and task.pooling.name == "mean" and task.siamese == (task.kind == "pair")
+    return "probe" in head.starts and task.pooling.name == "mean" and task.siamese == (task.kind == "pair")
 
 
 def _head_of(task: Task) -> Component:

@@ -16,7 +16,9 @@ from palbert.errors import PalbertError
 Texts = Annotated[
     list[str] | None, typer.Option("--text", help="A text; repeatable. Prints one line of JSON per text.")
 ]
-Input = Annotated[Path | None, typer.Option("--input", help="A .csv, .tsv, .jsonl or .parquet file.")]
+Input = Annotated[
+    Path | None, typer.Option("--input", help="A .csv, .tsv, .json, .jsonl, .xlsx or .parquet file, or text with .gz.")
+]
 Output = Annotated[Path | None, typer.Option("--output", help="The .npy or .parquet file to write.")]
 Column = Annotated[str | None, typer.Option("--column", help="The text column. [the run's, the only one, or text]")]
 TaskName = Annotated[str | None, typer.Option("--task", "-t", help="The task whose adapter is used, if it has one.")]

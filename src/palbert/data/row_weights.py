@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from palbert.errors import DataError
 from palbert.readers import Chunk
 from palbert.targets import Target
-from palbert.targets.labels import as_number
+from palbert.targets.decimals import as_number
 
 ClassWeights = Literal["balanced"] | Sequence[float]
 """One weight per class, in index order; none if empty."""

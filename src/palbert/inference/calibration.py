@@ -33,12 +33,8 @@ def fit_calibration(method: str, target: Target, outputs: Numbers, gold: Values)
     return scales, shifts
 
 
-def log_loss(outputs: Numbers, labels: Numbers, *, softmax: bool) -> float:
-    """Return the mean of −Σ q log p, with labels q that may be smoothed, (rows, outputs)."""
-    if softmax:
-        highest = outputs.max(axis=1, keepdims=True)
-        logs = highest[:, 0] + np.log(np.exp(outputs - highest).sum(axis=1))
-        return float(np.mean(logs - (labels * outputs).sum(axis=1)))
+def log_loss(outputs: Numbers, labels: Numbers) -> float:
+    """Return the mean of −q log p − (1 − q) log(1 − p), with the logits of p and labels q that may be smoothed."""
     return float(np.mean(np.logaddexp(0, outputs) - labels * outputs))
 
 
@@ -56,7 +52,7 @@ def fit_platt(outputs: Numbers, labels: Numbers) -> tuple[float, float]:
     parameters = np.array([0.0, np.log((positive + 1) / (len(labels) - positive + 1))])
 
     def value(parameters: Numbers) -> float:
-        return log_loss(parameters @ design, wanted, softmax=False)
+        return log_loss(parameters @ design, wanted)
 
     for _ in range(100):
         shares = _sigmoid(parameters @ design)

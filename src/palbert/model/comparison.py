@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,8 +16,3 @@ def compare(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
 def compared_size(hidden_size: int) -> int:
     """Return how many numbers `compare` gives per pair."""
     return 4 * hidden_size + 1
-
-
-def compared(first: Tensor, second: Tensor) -> Tensor:
-    """Return all of them as one vector, (n, 4 · hidden + 1)."""
-    return torch.cat(compare(first, second), dim=1)

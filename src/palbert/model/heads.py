@@ -26,12 +26,15 @@ class Head(nn.Module, ABC):
     """How many vectors of an example the head takes: 1, or 2 for siamese pairs."""
     targets: ClassVar[tuple[str, ...]] = ()
     """The targets, and those derived from them, that the head can answer; empty for all."""
-
-    starts: ClassVar[bool] = False
-    """Whether the head has a `start`."""
+    starts: ClassVar[tuple[str, ...]] = ()
+    """How the head can start, other than at random: as a "probe", or at the "mean" label."""
 
     def start(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
         """Take the weights of a linear model of mean vectors, (features, outputs) and (outputs,)."""
+        raise NotImplementedError
+
+    def start_at(self, mean: float) -> None:
+        """Add the mean label to all answers."""
         raise NotImplementedError
 
     @abstractmethod
@@ -42,7 +45,7 @@ class Head(nn.Module, ABC):
 class Linear(Head):
     """Dropout, then one linear layer."""
 
-    starts = True
+    starts = ("probe", "mean")
 
     def __init__(self, hidden_size: int, *, outputs: int, dropout: float) -> None:
         super().__init__()
@@ -58,6 +61,10 @@ class Linear(Head):
         with torch.no_grad():
             self.output.weight.copy_(torch.from_numpy(weight.T.copy()))
             self.output.bias.copy_(torch.from_numpy(bias))
+
+    def start_at(self, mean: float) -> None:
+        """Begin with the mean as the bias."""
+        nn.init.constant_(self.output.bias, mean)
 
 
 class Compare(Linear):
@@ -78,6 +85,7 @@ class Compare(Linear):
 class MLP(Head):
     """Dropout, h×h, ReLU, h×c."""
 
+    starts = ("mean",)
     width: ClassVar[int] = 1
     """Vectors that the first layer sees, concatenated."""
 
@@ -93,6 +101,10 @@ class MLP(Head):
     def forward(self, vector: Tensor) -> Tensor:
         """Map (n, hidden) to (n, outputs)."""
         return self.layers(vector)  # type: ignore[no-any-return]
+
+    def start_at(self, mean: float) -> None:
+        """Begin with the mean as the bias."""
+        nn.init.constant_(self.layers[-1].bias, mean)  # type: ignore[arg-type]
 
 
 class Concat(MLP):
@@ -135,7 +147,7 @@ class Cosine(Head):
 
     vectors = 2
     targets = ("number",)
-    starts = True
+    starts = ("probe",)
 
     def __init__(
         self,

@@ -84,11 +84,8 @@ def _refuse_utf8(file: Path, stream: BinaryIO, encoding: str) -> None:
     try:
         while block := stream.read(1 << 20):
             text = decoder.decode(block)
-            special = (
-                special or next((letter for letter in text if not letter.isascii()), "")
-                if not block.isascii()
-                else special
-            )
+            if not special and not block.isascii():
+                special = next((letter for letter in text if not letter.isascii()), "")
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -21,7 +22,7 @@ Row = tuple[int, list[Any]]
 def read_excel(file: Path, *, dialect: Dialect, size: int) -> Iterator[Chunk]:
     """Read a sheet of a workbook in chunks; rows without any value are skipped."""
     with open_sheet(file, dialect.sheet) as sheet:
-        rows = _rows(sheet)
+        rows = _rows(file, sheet)
         first = next(rows, (1, []))
         header, is_row = name_columns(str(file), first[0], [as_text(value) or "" for value in first[1]], dialect.header)
         chunks = _chunks(file, header, chain([first], rows) if is_row else rows, size=size)
@@ -42,10 +43,7 @@ def open_sheet(file: Path, name: str | None, *, formulas: bool = False) -> Itera
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas)
     except (zipfile.BadZipFile, InvalidFileException, KeyError, ValueError, TypeError, SyntaxError, EOFError) as error:
-        raise DataError(
-            f"{file}: not an Excel workbook, or damaged, or protected by a password.",
-            hint="Open it in a spreadsheet program and save it as .xlsx without a password.",
-        ) from error
+        raise _unreadable(file) from error
     try:
         sheets = {sheet.title: sheet for sheet in book.worksheets}
         if name is not None and name not in sheets:
@@ -59,14 +57,29 @@ def open_sheet(file: Path, name: str | None, *, formulas: bool = False) -> Itera
         book.close()
 
 
-def _rows(sheet: Any) -> Iterator[Row]:
+def _rows(file: Path, sheet: Any) -> Iterator[Row]:
     """Yield the number and the values of every row that has any."""
-    for number, cells in enumerate(sheet.iter_rows(), 1):
+    for number, cells in enumerate(_readable(file, sheet.iter_rows()), 1):
         values = [_value(cell) for cell in cells]
         while values and values[-1] is None:
             values.pop()
         if values:
             yield number, values
+
+
+def _readable(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
+    """Yield rows; a sheet can be damaged though the workbook opens."""
+    try:
+        yield from rows
+    except (SyntaxError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError) as error:
+        raise _unreadable(file) from error
+
+
+def _unreadable(file: Path) -> DataError:
+    return DataError(
+        f"{file}: not an Excel workbook, or damaged, or protected by a password.",
+        hint="Open it in a spreadsheet program and save it as .xlsx without a password.",
+    )
 
 
 def _value(cell: Any) -> Any:

@@ -52,6 +52,8 @@ def _objects(file: Path, stream: Iterable[str]) -> Iterator[Item]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{file}, line {number}: not valid JSON: {error}.", hint=_hint(line)) from error
+        except RecursionError:
+            raise DataError(f"{file}, line {number}: the values are nested too deeply.") from None
         if not isinstance(row, dict):
             raise DataError(f"{file}, line {number}: expected an object, found {line[:40]!r}.", hint=_hint(line))
         if "\\u" in line:

@@ -72,7 +72,10 @@ def settings_for(rows: int) -> dict[str, dict[str, Any]]:
 def with_chosen_settings(recipe: Recipe, rows: int) -> Recipe:
     """Return a recipe whose open settings are those for a number of training rows; it is no longer automatic."""
     updates = {}
-    for name, chosen in settings_for(rows).items():
+    settings = settings_for(rows)
+    if "epochs" in recipe.training.model_fields_set:
+        del settings["training"]["steps_per_epoch"]  # an epoch is a pass over the rows
+    for name, chosen in settings.items():
         section = getattr(recipe, name)
         missing = {key: value for key, value in chosen.items() if key not in section.model_fields_set}
         updates[name] = section.model_copy(update=missing)
@@ -93,7 +96,7 @@ def shape_of(task: Task, *, rows: int, similarity: float | None) -> dict[str, An
     if task.kind == "single":
         return {"pooling": Component(name="mean"), "head_start": "probe"}
     if rows >= JOINT_ROWS and similarity is None:
-        return {}
+        return {"head_start": "mean"} if task.target.numeric else {}
     head = Component(name="compare")
     if similarity is not None:
         head = Component(name="cosine") if task.range else Component(name="cosine", scale=similarity)

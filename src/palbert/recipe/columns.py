@@ -10,7 +10,7 @@ from typing import Any
 
 from palbert.errors import RecipeError
 from palbert.readers import Dialect, as_text, read_chunks
-from palbert.targets.labels import as_number
+from palbert.targets.decimals import as_number
 
 PAIRS = [
     ("sentence1", "sentence2"),

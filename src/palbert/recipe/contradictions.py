@@ -62,6 +62,14 @@ def _trained_parts(recipe: Recipe) -> Iterator[str]:
             yield f"{place}training.trains: names only adapters, but the recipe has none."
 
 
+def _probe_start(recipe: Recipe) -> Iterator[str]:
+    for name, task in recipe.tasks.items():
+        if task.head_start == "probe" and recipe.pretraining:
+            yield f"tasks.{name}.head_start: a probe of the encoder before [pretraining] does not fit the one after it."
+        if task.head_start != "random" and "heads" in recipe.encoder.keep:
+            yield f'tasks.{name}.head_start: encoder.keep names "heads", which gives this head its start.'
+
+
 def _mixout(recipe: Recipe) -> Iterator[str]:
     sections = [phase.training for phase in recipe.phases] or [recipe.training]
     untrained = recipe.encoder.frozen or all(section.trains and "encoder" not in section.trains for section in sections)
@@ -92,6 +100,7 @@ CHECKS: tuple[tuple[set[str], Callable[[Recipe], Iterator[str]]], ...] = (
     ({"training", "phases"}, _phase_intervals),
     ({"training", "phases"}, _automatic),
     ({"training", "phases", "encoder", "adapters"}, _trained_parts),
+    ({"tasks", "pretraining", "encoder"}, _probe_start),
     ({"training", "phases", "encoder"}, _mixout),
     ({"encoder", "objectives"}, _dropout),
 )

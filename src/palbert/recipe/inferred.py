@@ -14,7 +14,7 @@ from palbert.errors import DataError, PalbertError
 from palbert.readers import PLAIN
 from palbert.recipe.columns import Columns, guess_label, guess_text
 from palbert.recipe.label_values import LabelValues, check_classes, classes_of, target_of
-from palbert.recipe.paths import expand, rows_folder
+from palbert.recipe.paths import expand, start_of
 from palbert.tasks.choices import Component, target_class
 from palbert.tasks.sources import FileSettings, Labels, Source, Sources, with_lists
 
@@ -46,7 +46,7 @@ def with_inferred(
         if not isinstance(task, dict):
             continue
         try:
-            completed[name] = _completed(str(name), task, rows_folder(values, folder), check_files=check_files)
+            completed[name] = _completed(str(name), task, values.get("data"), folder, check_files=check_files)
         except ValidationError:
             continue  # a wrong setting, which is explained when the recipe is checked
         except DataError as error:
@@ -74,9 +74,12 @@ class OpenTask(FileSettings):
     split: str = ""
     row_weight: str | None = None
 
-    def files(self, folder: Path) -> list[Source]:
-        """Return the training files with absolute paths."""
-        local = {source.path: str((folder / expand(source.path)).resolve()) for source in self.train}
+    def files(self, data: Any, folder: Path) -> list[Source]:
+        """Return the training files with absolute paths; `data` and `folder` say where they start."""
+        local = {
+            source.path: str((start_of(source.path, data, folder) / expand(source.path)).resolve())
+            for source in self.train
+        }
         return [
             source if source.path.startswith("hf:") else source.model_copy(update={"path": local[source.path]})
             for source in self.train
@@ -94,10 +97,10 @@ class OpenTask(FileSettings):
         return str(self.target.options.get("separator", "|")) if self.target and multilabel else None
 
 
-def _completed(name: str, task: Task, folder: Path, *, check_files: bool) -> Task:
+def _completed(name: str, task: Task, data: Any, folder: Path, *, check_files: bool) -> Task:
     """Return a task with all that it needs; each setting of its own stays as it is."""
     known = OpenTask.model_validate(with_lists(task, "train"))
-    files = known.files(folder)
+    files = known.files(data, folder)
     remote = any(file.path.startswith("hf:") for file in files)
     found: Task = {}
     if files and not (remote and (not check_files or (known.text and known.target))):

@@ -10,8 +10,8 @@ from typing import Any
 
 from palbert.errors import RecipeError
 from palbert.readers import Chunk, Dialect, read_chunks
-from palbert.targets.decimals import Decimals
-from palbert.targets.labels import DROP, as_number, label_key
+from palbert.targets.decimals import Decimals, as_number, label_key
+from palbert.targets.labels import DROP
 from palbert.tasks.sources import SPLIT_NAMES, Source
 
 log = logging.getLogger(__name__)

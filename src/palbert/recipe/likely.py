@@ -113,12 +113,11 @@ def likely_key(place: Sequence[str], siblings: Sequence[str], top: Sequence[str]
     """
     *table, key = place
     name = key.lower().replace("-", "_")
-    wanted = [SYNONYMS[name]] if name in SYNONYMS else [name]
+    wanted = SYNONYMS.get(name, name)
     here = {each: ".".join([*table, each]) for each in siblings}
     elsewhere = dict(_elsewhere(table, top))
-    for each in wanted:
-        if found := here.get(each) or elsewhere.get(each):
-            return found
+    if found := here.get(wanted) or elsewhere.get(wanted):
+        return found
     near = difflib.get_close_matches(name, here, n=1)
     if near:
         return here[near[0]]

@@ -28,7 +28,9 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     *parents, last = key.split(".")
     place = values
     for parent in parents:
-        if isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
+        if parent == "training" and place.get(parent) == "auto":  # stands for {auto = true}
+            place[parent] = {"auto": True}
+        elif isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
             place[parent] = {"name": place[parent]}
         elif parent in ("tasks", "extra") and isinstance(place.get(parent), list):  # and ["sst"] for {sst = {}}
             place[parent] = {str(name): {} for name in place[parent]}

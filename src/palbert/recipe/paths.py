@@ -50,12 +50,14 @@ def with_absolute_folders(values: Mapping[str, Any], start: Path, problems: Prob
     return values
 
 
-def rows_folder(values: Mapping[str, Any], folder: Path) -> Path:
-    """Return where the file names of tasks start: at the folder that `data` names, or else at the recipe's own."""
-    data = values.get("data")
-    if data == "samples":
+def start_of(path: str, data: Any, folder: Path) -> Path:
+    """Return where the name of a task's file starts: at the folder that `data` names, or else at the recipe's own.
+
+    Files next to the recipe can be used with the sample rows, too.
+    """
+    if data == "samples" and (SAMPLES_FOLDER / path).is_file():
         return SAMPLES_FOLDER
-    return Path(data) if isinstance(data, str) and data != "hub" else folder
+    return Path(data) if isinstance(data, str) and data not in ("samples", "hub") else folder
 
 
 def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Recipe:
@@ -63,14 +65,13 @@ def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Rec
     own_folder = recipe.data is not None and recipe.data not in ("samples", "hub")
     data = Path(recipe.data or "") if own_folder else folder
 
-    def start_of(path: str) -> Path:  # files next to the recipe can be used with the sample rows, too
-        return SAMPLES_FOLDER if recipe.data == "samples" and (SAMPLES_FOLDER / path).is_file() else data
-
     def absolute(sources: Sources, place: str) -> Sources:
         return tuple(
             source
             if source.path.startswith("hf:")
-            else source.model_copy(update={"path": _absolute(source.path, start_of(source.path), place, problems)})
+            else source.model_copy(
+                update={"path": _absolute(source.path, start_of(source.path, recipe.data, folder), place, problems)}
+            )
             for source in sources
         )
 

@@ -56,7 +56,7 @@ class Recipe(Value):
     phases: tuple[Phase, ...] = ()
     """Phases of the run, in order; one phase with the settings above unless given."""
     run: RunSection = RunSection()
-    """Device, precision and TensorBoard."""
+    """Device, precision, and where the numbers of the run are sent."""
     provenance: Provenance | None = None
     """What a run was made from; written by palbert."""
 

@@ -85,7 +85,7 @@ class TrainingSection(Value):
     """How long to train, on what, in which order."""
 
     auto: bool = False
-    """Choose what this section and `[optimizer]` leave open for the number of training rows: see `recipe/auto.py`."""
+    """Choose what this section and `[optimizer]` leave open for the number of training rows."""
     epochs: int = Field(default=3, ge=1)
     """Number of epochs; an evaluation follows each."""
     steps_per_epoch: int | None = Field(default=None, ge=1)

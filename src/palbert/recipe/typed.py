@@ -53,7 +53,7 @@ class Source(FileSettings, total=False):
     """One file, or one Hub data set, with the settings that differ from its task's."""
 
     path: str | PathLike[str]
-    """A CSV, TSV, JSONL or Parquet file, or `hf:owner/name[/config]:split`."""
+    """A CSV, TSV, JSON, JSONL, Excel or Parquet file, or `hf:owner/name[/config]:split`."""
     text: str | Sequence[str]
     """Text columns of this file; the task's unless given."""
     label: str | None
@@ -154,8 +154,8 @@ class Task(FileSettings, total=False):
     """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: Choice
     """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, compare, cosine."""
-    head_start: Literal["random", "probe"]
-    """How the head starts: at random, or as a linear probe of the untrained encoder's mean vectors."""
+    head_start: Literal["random", "mean", "probe"]
+    """How the head starts: at random, with the mean label as its bias, or as a linear probe of mean vectors."""
     dropout: float
     """Dropout in front of the head."""
     loss: Choice
@@ -207,7 +207,7 @@ class Training(TypedDict, total=False):
     """How long to train, on what, in which order."""
 
     auto: bool
-    """Choose what this section and `[optimizer]` leave open for the number of training rows: see `recipe/auto.py`."""
+    """Choose what this section and `[optimizer]` leave open for the number of training rows."""
     epochs: int
     """Number of epochs; an evaluation follows each."""
     steps_per_epoch: int | None
@@ -323,4 +323,4 @@ class Recipe(TypedDict, total=False):
     phases: Sequence[Phase]
     """Phases of the run, in order; one phase with the settings above unless given."""
     run: Machine
-    """Device, precision and TensorBoard."""
+    """Device, precision, and where the numbers of the run are sent."""

@@ -15,7 +15,7 @@ Files = Mapping[str, Mapping[str, str]]
 
 
 def plain(values: Any) -> Any:
-    """Return nested values as TOML would give them: paths are text, scalars of NumPy numbers, and None is left out."""
+    """Return nested values as TOML would give them: paths as text, NumPy scalars as plain numbers, nothing for None."""
     if isinstance(values, BaseModel):
         return plain(values.model_dump())
     if isinstance(values, Mapping):

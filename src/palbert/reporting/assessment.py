@@ -1,4 +1,4 @@
-"""Assessment: how far a task's probabilities can be trusted, and what abstaining would cost. Plain numpy."""
+"""Assessment: how far a task's probabilities can be trusted, and what abstaining would cost."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from palbert.reporting.report_task import Resampled, TaskSection, task_section
 from palbert.reporting.wording import count, number, plural
 
 Record = Mapping[str, Any]
-"""One line of metrics.jsonl; its "kind" is "train", "epoch" or "evaluation"."""
+"""One line of metrics.jsonl; its "kind" is "train", "epoch", "evaluation" or "end"."""
 
 _SHOWN_ELSEWHERE = {"overall", "formula", "encoder", "seed", "tasks", "seconds", "parameters", "split"}
 

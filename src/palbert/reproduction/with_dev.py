@@ -96,7 +96,12 @@ def train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None,
         )
     chosen = folder.checkpoint(checkpoint)
     epoch = read_description(chosen).get("scores", {}).get("epoch")
-    if not epoch or not folder.recipe.is_file():
+    if epoch == 0:
+        raise CheckpointError(
+            f"{chosen}: the model before training was the best, so training on dev too would not help.",
+            hint="Leave --with-dev out.",
+        )
+    if epoch is None or not folder.recipe.is_file():
         raise CheckpointError(
             f"{chosen}: neither its number of epochs nor its recipe is known.",
             hint="Give the folder of a run that has finished an epoch.",

@@ -43,6 +43,16 @@ class RunFolder:
         return self.path / "baselines.json"
 
     @property
+    def trackers(self) -> Path:
+        """The ids that tracking services gave the run."""
+        return self.path / "trackers.json"
+
+    @property
+    def folds(self) -> Path:
+        """The scores of a cross-validation, whose folds are runs of their own."""
+        return self.path / "folds.json"
+
+    @property
     def predictions(self) -> Path:
         """One CSV per task and split."""
         return self.path / "predictions"
@@ -74,7 +84,7 @@ class RunFolder:
 
     @property
     def evaluations(self) -> Path:
-        """Reports and predictions of checkpoints other than the best, one folder each."""
+        """Reports and predictions of other checkpoints and of other rows, one folder each."""
         return self.path / "evaluations"
 
     def report(self, suffix: str, *, split: str = "dev") -> Path:
@@ -157,7 +167,7 @@ class RunFolder:
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
             rows = [file for file in self.rows.glob("*.jsonl") if str(file) not in keep_rows]
-            for file in (self.recipe, self.metrics, self.baselines, *reports, *rows):
+            for file in (self.recipe, self.metrics, self.baselines, self.trackers, self.folds, *reports, *rows):
                 file.unlink(missing_ok=True)
             if self.rows.is_dir() and not any(self.rows.iterdir()):
                 self.rows.rmdir()

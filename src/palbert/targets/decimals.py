@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -73,3 +74,18 @@ def decimal_hint(raw: object) -> str | None:
     if isinstance(raw, str) and re.fullmatch(r"[+-]?[\d.,]*\d", raw.strip()) and "," in raw:
         return 'Write decimal = "," or decimal = ".", whichever is its decimal sign.'
     return None
+
+
+def as_number(raw: str) -> float | None:
+    """Return the finite number that a text writes, if it is one; 1_000 is none, though Python reads it."""
+    try:
+        number = float(raw)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in raw else None
+
+
+def label_key(raw: str) -> str:
+    """Write 1, 1.0 and "1.00" alike."""
+    number = as_number(raw)
+    return raw if number is None else repr(number).removesuffix(".0")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals, decimal_hint
+from palbert.targets.decimals import Decimals, as_number, decimal_hint, label_key
 from palbert.targets.target import Target
 
 DROP = "drop"
@@ -89,21 +89,6 @@ class ClassIndex:
         if number is None or not number.is_integer() or not 0 <= number < len(self.indices):
             raise ValueError(f"a label from 0 to {len(self.indices) - 1} or one of {names}")
         return int(number)
-
-
-def as_number(raw: str) -> float | None:
-    """Return the finite number that a text writes, if it is one."""
-    try:
-        number = float(raw)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def label_key(raw: str) -> str:
-    """Write 1, 1.0 and "1.00" alike."""
-    number = as_number(raw)
-    return raw if number is None else repr(number).removesuffix(".0")
 
 
 def _by_key(labels: Mapping[str, int | float | str]) -> dict[str, int | float | str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palbert.targets.labels import as_number
+from palbert.targets.decimals import as_number
 from palbert.targets.probe import RIDGE, Features, Probe, fit_probe
 from palbert.targets.target import Decoded, Labels, Target
 

@@ -6,6 +6,7 @@ No torch at import: reading a recipe makes targets. Methods that compute on tens
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.registry import METRICS
+from palbert.targets.decimals import label_key
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +102,11 @@ class Target(ABC):
 
     def problems(self) -> list[str]:
         """Return what is wrong with the classes or the range, one phrase each."""
-        return ["a class is named twice"] if len(set(self.classes)) != len(self.classes) else []
+        if len(set(self.classes)) != len(self.classes):
+            return ["a class is named twice"]
+        alike = Counter(label_key(name) for name in self.classes)
+        same = [name for name in self.classes if alike[label_key(name)] > 1]
+        return [f"{' and '.join(same)} write the same number"] if same else []
 
     def fits(self, metric: str) -> bool:
         """Return whether a metric can score this target; metrics from outside palbert are trusted to."""

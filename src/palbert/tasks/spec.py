@@ -83,8 +83,8 @@ class Task(FileSettings):
     """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: HeadChoice = Component(name="linear")
     """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, compare, cosine."""
-    head_start: Literal["random", "probe"] = "random"
-    """How the head starts: at random, or as a linear probe of the untrained encoder's mean vectors."""
+    head_start: Literal["random", "mean", "probe"] = "random"
+    """How the head starts: at random, with the mean label as its bias, or as a linear probe of mean vectors."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout in front of the head."""
     loss: LossChoice = Component(name="")

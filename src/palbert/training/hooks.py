@@ -15,6 +15,7 @@ from torch import Tensor
 from palbert.errors import TrainingError
 from palbert.runtime.files import disk_errors, write_text
 from palbert.training.optimizer import rates
+from palbert.training.trackers import scalars
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
 log = logging.getLogger(__name__)
@@ -176,17 +177,8 @@ class TensorBoard:
 
     def __call__(self, record: dict[str, Any]) -> None:
         """Add a record's numbers as scalars."""
-        step = record["step"]
-        for group in ("losses", "cosines", "weights", "learning_rate", "drawn"):
-            for name, value in record.get(group, {}).items():
-                value = math.nan if value is None else value
-                self.writer.add_scalar(f"{group}/{name}", value, step)
-        for name in ("tokens_per_second", "waited", "overall"):
-            if name in record:
-                self.writer.add_scalar(name, record[name], step)
-        for task, scores in record.get("tasks", {}).items():
-            for metric, value in scores.items():
-                self.writer.add_scalar(f"{task}/{metric}", value, step)
+        for name, value in scalars(record):
+            self.writer.add_scalar(name, value, record["step"])
         self.writer.flush()
 
 

@@ -16,7 +16,7 @@ from palbert.training.trainer import Evaluation, Hook, Trainer
 class TimeLimit(Hook):
     """Count the time of the run, and finish it when a limit is reached.
 
-    The time goes on where a resumed run had stopped. Checkpoints hold it, so this hook comes before the one that saves.
+    A resumed run continues from the time of its checkpoint, so this hook comes before the one that saves.
 
     Args:
         limit: Seconds; no limit unless given.

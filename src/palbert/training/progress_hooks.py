@@ -32,13 +32,23 @@ class ShowProgress(Hook):
         metrics: The main metric of each task; the first one for tasks without.
         path: The file metrics.jsonl, with the evaluations of the run that is resumed.
         limit: Seconds after which the run finishes.
+        keeps_start: Whether the model before training can be the best one.
     """
 
-    def __init__(self, display: Display, *, metrics: Mapping[str, str], path: Path, limit: float = math.inf) -> None:
+    def __init__(
+        self,
+        display: Display,
+        *,
+        metrics: Mapping[str, str],
+        path: Path,
+        limit: float = math.inf,
+        keeps_start: bool = False,
+    ) -> None:
         self.display = display
         self.metrics = metrics
         self.path = path
         self.limit = limit
+        self.keeps_start = keeps_start
         self.losses: dict[str, list[float]] = {}
         self.detail = ""
         self.best = -math.inf
@@ -92,7 +102,7 @@ class ShowProgress(Hook):
     def _show(
         self, epoch: float, step: int, overall: float, tasks: Mapping[str, Mapping[str, float]], *, time: str
     ) -> None:
-        best = epoch > 0 and overall > self.best  # no checkpoint before training
+        best = overall > self.best and (epoch > 0 or self.keeps_start)
         if best:
             self.best = overall
         means = [_mean(values) for values in self.losses.values()]

@@ -14,6 +14,7 @@ from typing import Any
 
 from palbert.errors import MissingExtraError
 from palbert.runtime.files import write_text
+from palbert.runtime.run_folder import RunFolder
 
 GROUPS = ("losses", "cosines", "weights", "learning_rate", "drawn")
 NUMBERS = ("tokens_per_second", "waited", "overall")
@@ -131,7 +132,7 @@ def open_trackers(
     projects: Mapping[str, str], folder: Path, *, config: dict[str, Any], resume: bool
 ) -> dict[str, Tracker]:
     """Open the trackers that are asked for; a resumed run continues the one it began, by the ids in trackers.json."""
-    path = folder / "trackers.json"
+    path = RunFolder(folder).trackers
     ids = json.loads(path.read_text("utf-8")) if resume and path.is_file() else {}
     opened = {
         name: TRACKERS[name][0](project, name=folder.name, folder=folder, config=config, known=ids.get(name))

@@ -236,9 +236,9 @@ class Trainer:
                 hook.on_end(self)
 
     def _is_finished(self) -> bool:
-        """Whether the run finishes early and has been evaluated where it is."""
+        """Whether the run finishes early and has been evaluated where it is; it does at least one step."""
         self.finishing = any(self.ranks.count(bool(self.reason)))
-        return self.finishing and self.position.evaluated == self.position.step
+        return self.finishing and self.position.evaluated == self.position.step > 0
 
     def _run_until_evaluation(self) -> bool:
         """Do the steps up to the next evaluation; return False if Ctrl-C stopped them."""

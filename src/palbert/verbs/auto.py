@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from palbert.data.dataset import Dataset
 from palbert.data.training_set import TrainingSet
+from palbert.model.heads import Head
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.auto import described, shape_of, with_chosen_settings
 from palbert.recipe.schema import Recipe
@@ -25,8 +27,8 @@ def complete(recipe: Recipe, sets: Sets, frozen: FrozenEncoder) -> Recipe:
     rows = sum(len(each) for each in sets.values())
     recipe = with_chosen_settings(recipe, rows)
     log.info("%s", described(recipe, rows))
-    if recipe.adapters or recipe.relation or recipe.pretraining or recipe.objectives:
-        return recipe  # these see vectors that a probe of the plain encoder says nothing about
+    if recipe.adapters or recipe.relation or recipe.pretraining or recipe.objectives or recipe.encoder.keep:
+        return recipe  # a probe of the plain encoder says nothing about their vectors, and kept heads are better
     tasks = {}
     for name, task in recipe.tasks.items():
         shape = shape_of(task, rows=len(sets[name]), similarity=frozen.tasks[name].similarity)
@@ -49,8 +51,11 @@ def reshaped(sets: Sets, recipe: Recipe) -> dict[str, TrainingSet[Dataset]]:
 
 
 def start_heads(model: MultiTaskModel, recipe: Recipe, frozen: FrozenEncoder) -> None:
-    """Let the heads that start from a probe give its answers."""
+    """Let the heads that start from a probe give its answers, and those that start at the mean label answer near it."""
     for name, task in recipe.tasks.items():
+        head, labels = cast(Head, model.heads[name]), frozen.train[name].rows.labels
         probe = frozen.tasks[name].probe if task.head_start == "probe" else None
         if probe is not None:
-            model.heads[name].start(probe.weight, probe.bias)  # type: ignore[operator]
+            head.start(probe.weight, probe.bias)
+        elif task.head_start == "mean" and labels is not None:
+            head.start_at(float(labels.mean()))

@@ -179,5 +179,10 @@ def baselines_of(
     }
     for record in records:
         if record["kind"] == "evaluation" and record["epoch"] == 0 and split == "dev":
-            found[UNTRAINED] = {name: record["tasks"][name][task.metric] for name, task in recipe.tasks.items()}
+            untrained = {
+                name: record["tasks"][name][task.metric]
+                for name, task in recipe.tasks.items()
+                if task.head_start != "probe"  # which is the linear probe, or the cosine
+            }
+            found |= {UNTRAINED: untrained} if untrained else {}
     return {**found, **(kept or {})}

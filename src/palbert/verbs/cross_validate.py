@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -12,7 +13,7 @@ from typing import Any
 
 from palbert.errors import RecipeError, RunFolderError, StoppedError
 from palbert.recipe.from_file import run_name
-from palbert.recipe.load import dump_recipe, load_recipe
+from palbert.recipe.load import dump_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.display import Table
 from palbert.reporting.student_t import mean_interval
@@ -20,12 +21,12 @@ from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.held_out import HeldOut
+from palbert.verbs.in_memory import AnyRecipe, StagedRows
 from palbert.verbs.provenance import refuse_another_recipe
 from palbert.verbs.train import train
 
 log = logging.getLogger(__name__)
 
-FILE = "folds.json"
 MEANING = (
     "The interval is a 95 % t-interval of the mean over folds: how far the mean might be off because of which rows "
     "are in which fold. Folds share most of their training rows, so it is somewhat too narrow."
@@ -63,17 +64,17 @@ class CrossValidation:
         return f"{self.table().text()}\nRuns: {self.path}"
 
     def _repr_html_(self) -> str:
-        return self.table().html(links={"All numbers": self.path / FILE})
+        return self.table().html(links={"All numbers": RunFolder(self.path).folds})
 
 
 def cross_validate(
-    recipe: Recipe | dict[str, Any] | AnyPath,
+    recipe: AnyRecipe,
     *,
     folds: int = 5,
     out: AnyPath | None = None,
     resume: bool = False,
     force: bool = False,
-    overrides: tuple[str, ...] | list[str] = (),
+    overrides: Sequence[str] = (),
 ) -> CrossValidation:
     """Train a recipe once per fold: each time, another part of the training rows is dev; return the scores.
 
@@ -91,8 +92,8 @@ def cross_validate(
     Raises:
         StoppedError: Ctrl-C; `resume=True` continues. It is a KeyboardInterrupt.
     """
-    name = "run" if isinstance(recipe, Recipe | dict) else run_name(recipe)
-    loaded = recipe if isinstance(recipe, Recipe) else load_recipe(_source(recipe), overrides=overrides)
+    name = "run" if isinstance(recipe, Recipe | Mapping) else run_name(recipe)
+    loaded = StagedRows().load(recipe, overrides=overrides)
     _refuse_dev_files(loaded, folds)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     folder.check_free(resume=resume, force=force)
@@ -116,12 +117,8 @@ def with_fold(recipe: Recipe, fold: int, folds: int) -> Recipe:
 
 def folds_in(folder: Path) -> int | None:
     """Return the number of folds of a cross-validation in a folder, if there is one."""
-    file = folder / FILE
+    file = RunFolder(folder).folds
     return int(json.loads(file.read_text("utf-8"))["folds"]) if file.is_file() else None
-
-
-def _source(recipe: dict[str, Any] | AnyPath) -> dict[str, Any] | Path:
-    return recipe if isinstance(recipe, dict) else Path(recipe)
 
 
 def _refuse_dev_files(recipe: Recipe, folds: int) -> None:
@@ -138,7 +135,6 @@ def _refuse_dev_files(recipe: Recipe, folds: int) -> None:
 
 def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dict[str, Any]:
     """Return the results of finished folds; write the recipe if there are none yet."""
-    file = folder.path / FILE
     if resume:
         former = folds_in(folder.path)
         if former is None:
@@ -146,7 +142,7 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
         if former != folds:
             raise RunFolderError(f"{folder.path}: has {former} folds, not {folds}.", hint=f"Give --folds {former}.")
         refuse_another_recipe(folder.recipe, recipe)
-        done: dict[str, Any] = json.loads(file.read_text("utf-8"))["results"]
+        done: dict[str, Any] = json.loads(folder.folds.read_text("utf-8"))["results"]
         return done
     if find_ranks().is_first:
         folder.clear()
@@ -169,7 +165,7 @@ def _train_fold(recipe: Recipe, folder: RunFolder, fold: int, *, resume: bool, f
 def _write(folder: RunFolder, folds: int, done: dict[str, Any]) -> None:
     if find_ranks().is_first:
         summary = _summary(folds, done) if len(done) == folds else {"folds": folds, "results": done}
-        write_text(folder.path / FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        write_text(folder.folds, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
 
 
 def _summary(folds: int, done: dict[str, Any]) -> dict[str, Any]:

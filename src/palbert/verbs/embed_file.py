@@ -57,7 +57,7 @@ def embed_file(
 
     Args:
         predictor: A loaded run or encoder.
-        source: A CSV, TSV, JSONL or Parquet file.
+        source: A CSV, TSV, JSON, JSONL, Excel or Parquet file.
         output: A .npy file, an array of float32, (rows, hidden); or a .parquet file with the columns of the input as
             text and a column `vector`.
         column: The text column. Unless given: the run's, or the file's only one, or "text".
@@ -80,7 +80,7 @@ def embed_file(
     with (
         new_file(output) as temporary,
         open_writer(temporary, there, width) as write,
-        bar(f"embedding {source.name}", total=count_rows(str(source))) as line,
+        bar(f"embedding {source.name}", total=count_rows(str(source), dialect=dialect)) as line,
     ):
         for chunk in read_chunks(str(source), dialect=dialect, size=CHUNK):
             cells = chunk.column(name) if name in chunk.columns else [None] * len(chunk)

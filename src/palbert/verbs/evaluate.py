@@ -31,6 +31,7 @@ from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import Resampled, resample_scores
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
+from palbert.tasks.sets import files_of
 from palbert.tasks.sources import Split
 from palbert.training.hooks import read_records
 from palbert.verbs.baselines import baselines_of, read_baselines
@@ -191,7 +192,7 @@ def _load_split(folder: RunFolder, recipe: Recipe, split: Split, tokenizer: Text
     unlabelled = [name for name, dataset in datasets.items() if dataset.labels is None]
     if unlabelled:
         task = recipe.tasks[unlabelled[0]]
-        column = getattr(task, split)[0].label or task.label
+        column = files_of(task, split).sources[0].label or task.label
         raise DataError(
             f"{folder.path}: the {split} split has no labels to score against: "
             f"{', '.join(datasets[task.name].files)} has no column '{column}'.",

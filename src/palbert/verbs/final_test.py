@@ -1,4 +1,4 @@
-"""Test rows: scored once, at the end of training, where they have labels."""
+"""Test rows: scored with the report of a run, where they have labels; no choice is made by them."""
 
 from __future__ import annotations
 

@@ -148,7 +148,13 @@ class Job(ABC):
             if keeps_start:
                 sender.save(self.trainer, None)
             return [sender]
-        shown = ShowProgress(make_display(), metrics=self.main_metrics, path=self.folder.metrics, limit=self.time_limit)
+        shown = ShowProgress(
+            make_display(),
+            metrics=self.main_metrics,
+            path=self.folder.metrics,
+            limit=self.time_limit,
+            keeps_start=self.keeps_start,
+        )
         writers = [*self._tensorboard(), *self.trackers.values(), shown]
         metrics = MetricsLog(self.folder.metrics, every=training.log_every, writers=writers)
         checkpoints = Checkpoints(

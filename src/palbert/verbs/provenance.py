@@ -104,7 +104,12 @@ def _flat(recipe: Recipe) -> dict[str, str]:
     walk(
         "",
         recipe.model_dump(
-            mode="json", exclude={"provenance": True, "run": {"device", "capture", "tensorboard"}, "data": True}
+            mode="json",
+            exclude={
+                "provenance": True,
+                "run": {"device", "capture", "tensorboard", "wandb", "mlflow"},
+                "data": True,
+            },
         ),
     )
     return flat

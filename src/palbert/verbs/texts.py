@@ -31,6 +31,8 @@ def tasks_for(tasks: Mapping[str, Task], texts: Sequence[Text]) -> list[Task]:
     """Return the tasks that take rows like these, single texts or pairs; raise DataError if there are none."""
     if isinstance(texts, str):
         raise DataError("Expected a list of texts, found one text.", hint=f"Write [{texts!r:.40}].")
+    if not tasks:
+        raise DataError("This is an encoder without tasks, which has no answers.", hint="It has vectors: use embed.")
     widths = {len(_row(text)) for text in texts}
     if len(widths) > 1:
         raise DataError("Some rows are single texts and others are pairs.", hint="Ask for them separately.")

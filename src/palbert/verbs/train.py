@@ -206,14 +206,14 @@ class TrainingJob(Job):
 
     @contextmanager
     def tracked(self) -> Iterator[None]:
-        """Close the trackers after the block; without a report, as runs that may be resumed."""
-        complete = False
+        """Close the trackers after the block; a run that did not reach its end may be resumed there, too."""
+        finished = False
         try:
             yield
-            complete = self.trainer.finishing or self.trainer.position.epoch >= self.phases[-1].stop
+            finished = self.trainer.finishing or self.trainer.position.epoch >= self.phases[-1].stop
         finally:
             for tracker in self.trackers.values():
-                tracker.close(complete=bool(complete))
+                tracker.close(complete=finished)
 
     def open_folder(self) -> TrainerState | None:
         """Open the folder; if the recipe asks for it, pretrain the encoder first and build the model on the result."""
@@ -223,14 +223,15 @@ class TrainingJob(Job):
             self.trackers = open_trackers(self._projects, self.folder.path, config=config, resume=self.has_checkpoint)
         if self.ranks.is_first and not self.folder.baselines.is_file():
             write_baselines(self.folder, self.frozen.scores())
-        if self.keeps_start and state is None:
-            if self.ranks.is_first:
-                start_heads(self.model, self.recipe, self.frozen)
-            self.ranks.broadcast_module(self.model.heads)
         if self.recipe.pretraining:
             with self.ranks.first_process_first():  # the first pretrains alone, and the others find the encoder
                 encoder_folder = pretrain_first(self.recipe, self.folder)
             self._build(encoder_folder)  # when resuming too: mixout falls back to the pretrained weights
+        if state is None and any(task.head_start != "random" for task in self.recipe.tasks.values()):
+            if self.ranks.is_first:
+                start_heads(self.model, self.recipe, self.frozen)
+            self.ranks.broadcast_module(self.model.heads)
+        self.__dict__.pop("frozen", None)  # a second encoder, which training does not need
         return state
 
     @property

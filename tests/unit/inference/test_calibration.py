@@ -48,7 +48,7 @@ def test_the_temperature_of_yes_or_no_has_the_least_log_loss_by_scipy() -> None:
     gold = (generator.uniform(size=logits.shape) < expit(logits)).astype(np.int64)
     smooth = np.where(gold == 1, 501 / 502, 1 / 502)
     found = minimize_scalar(
-        lambda scale: log_loss(scale * logits * 2, smooth, softmax=False), bounds=(0.01, 10), method="bounded",
+        lambda scale: log_loss(scale * logits * 2, smooth), bounds=(0.01, 10), method="bounded",
         options={"xatol": 1e-9},
     )  # fmt: skip
     scale, _ = fit_calibration("temperature", target("multilabel", 3), logits * 2, gold)
@@ -64,7 +64,7 @@ def test_platt_scaling_equals_scikit_learns_and_scipys() -> None:
     assert scale == pytest.approx(-theirs.a_, rel=1e-3) and shift == pytest.approx(-theirs.b_, rel=1e-3, abs=1e-3)
     positive = int(gold.sum())
     smooth = np.where(gold == 1, (positive + 1) / (positive + 2), 1 / (300 - positive + 2))
-    found = minimize(lambda pair: log_loss(pair[0] * logits + pair[1], smooth, softmax=False), [1.0, 0.0], tol=1e-12)
+    found = minimize(lambda pair: log_loss(pair[0] * logits + pair[1], smooth), [1.0, 0.0], tol=1e-12)
     assert (scale, shift) == pytest.approx(tuple(found.x), abs=1e-4)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from palbert.model.comparison import compared, compared_size
+from palbert.model.comparison import compare, compared_size
 from palbert.model.heads import MLP, Compare, Concat, ConcatDifference, Cosine, Head, Linear
 from palbert.registry import HEADS
 
@@ -125,7 +125,9 @@ def test_a_comparing_head_starts_as_the_linear_model_of_pairs(u: Tensor, v: Tens
     head = Compare(HIDDEN, outputs=2, dropout=0.0)
     weight, bias = np.random.default_rng(0).normal(size=(compared_size(HIDDEN), 2)), np.ones(2)
     head.start(weight, bias)
-    assert head(u, v).detach().numpy() == pytest.approx(compared(u, v).numpy() @ weight + bias, abs=1e-5)
+    assert head(u, v).detach().numpy() == pytest.approx(
+        torch.cat(compare(u, v), dim=1).numpy() @ weight + bias, abs=1e-5
+    )
 
 
 def test_a_cosine_head_starts_as_the_plain_cosine(u: Tensor, v: Tensor) -> None:
@@ -140,3 +142,13 @@ def test_only_heads_that_say_so_have_a_start(u: Tensor) -> None:
         if not head.starts:
             with pytest.raises(NotImplementedError):
                 head.start(np.zeros((8, 1)), np.zeros(1))
+
+
+@pytest.mark.parametrize("kind", [Linear, MLP])
+def test_a_head_that_starts_at_the_mean_adds_it_to_its_answers(kind: type[Head], u: Tensor) -> None:
+    torch.manual_seed(0)
+    head = kind(HIDDEN, outputs=1, dropout=0.0)
+    head.start_at(0.0)
+    before = head(u)
+    head.start_at(2.5)
+    torch.testing.assert_close(head(u), before + 2.5)

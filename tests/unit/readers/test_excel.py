@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,15 @@ def test_excel_without_openpyxl_is_refused_with_the_package_to_install(
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'palbert\[excel\]'"):
         read(file("a.xlsx", "text\n"))
+
+
+def test_a_damaged_sheet_of_a_readable_workbook_is_refused(tmp_path: Path, read: Read) -> None:
+    path = book(tmp_path, [["text", "label"], ["fine", 1]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["xl/worksheets/sheet1.xml"] = parts["xl/worksheets/sheet1.xml"][:-60]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(DataError, match="damaged"):
+        read(path)

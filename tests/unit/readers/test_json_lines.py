@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from palbert.errors import DataError
+from palbert.readers.json_lines import read_json_lines
 
 Write = Callable[[str, str | bytes], Path]
 Read = Callable[..., dict[str, list[str | None]]]
@@ -34,3 +35,9 @@ def test_jsonl_fills_missing_keys_and_turns_values_into_text(file: Write, read: 
 def test_a_bad_json_line_is_refused_with_its_number(file: Write, read: Read, line: str, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         read(file("a.jsonl", f'{{"a": 1}}\n{line}\n'))
+
+
+def test_values_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.jsonl").write_text('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "utf-8")
+    with pytest.raises(DataError, match=r"deep\.jsonl, line 1: the values are nested too deeply"):
+        list(read_json_lines(tmp_path / "deep.jsonl", encoding=None, size=10))

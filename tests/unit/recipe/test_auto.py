@@ -108,3 +108,27 @@ def test_similarities_get_a_cosine_of_their_own_scale() -> None:
 def test_a_task_with_a_head_of_its_own_keeps_everything() -> None:
     recipe = make_recipe({"data": "samples", "tasks": {"sst": {"head": "mlp"}}})
     assert shape_of(task(recipe, "sst"), rows=50, similarity=None) == {}
+
+
+def test_many_pairs_with_numbers_start_at_the_mean_label() -> None:
+    recipe = make_recipe({"data": "samples", "tasks": {"sts": {}}})
+    assert shape_of(task(recipe, "sts"), rows=50_000, similarity=None) == {"head_start": "mean"}
+
+
+def test_a_given_number_of_epochs_is_one_of_passes_over_the_rows() -> None:
+    recipe = make_recipe({**OPEN, "training": {"auto": True, "epochs": 3}})
+    chosen = with_chosen_settings(recipe, 100).training
+    assert (chosen.epochs, chosen.steps_per_epoch, chosen.batch_size) == (3, None, 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pretraining": {}}, r"tasks\.sst\.head_start: a probe of the encoder before \[pretraining\]"),
+        ({"encoder": {"name": "minilm", "keep": ["heads"]}}, r'tasks\.sst\.head_start: encoder\.keep names "heads"'),
+    ],
+)
+def test_a_probe_does_not_start_a_head_that_something_else_starts(changes: dict[str, Any], message: str) -> None:
+    own = {"pooling": "mean", "head_start": "probe"}
+    with pytest.raises(RecipeError, match=message):
+        make_recipe({"data": "samples", "tasks": {"sst": own}, **changes})

@@ -11,6 +11,7 @@ import pytest
 
 from palbert.errors import RecipeError
 from palbert.recipe.load import load_recipe
+from palbert.recipe.overrides import apply_override
 
 Refusal = Callable[[dict[str, Any]], list[str]]
 WriteFile = Callable[..., Path]
@@ -152,3 +153,9 @@ def test_overridden_plain_text_starts_at_the_current_folder(
     for override in ("pretraining.text=mine.txt", "pretraining.text=['mine.txt']"):
         recipe = load_recipe(path, overrides=[override])
         assert recipe.pretraining and recipe.pretraining.text == (str(tmp_path / "here" / "mine.txt"),)
+
+
+def test_an_override_below_automatic_training_leaves_the_rest_automatic() -> None:
+    values: dict[str, Any] = {"training": "auto"}
+    apply_override(values, "training.epochs=5")
+    assert values == {"training": {"auto": True, "epochs": 5}}

@@ -77,3 +77,7 @@ def test_shares_that_are_not_a_prior_are_refused(prior: object, message: str) ->
 def test_the_shift_is_the_log_ratio_of_the_shares() -> None:
     shares, prior = np.array([0.1, 0.2, 0.3, 0.4]), (0.25,) * 4
     np.testing.assert_allclose(TARGET.logit_shift(shares, prior), np.log(shares / 0.25))
+
+
+def test_classes_that_write_the_same_number_are_a_problem() -> None:
+    assert Classes(classes=("1", "1.0", "2")).problems() == ["1 and 1.0 write the same number"]

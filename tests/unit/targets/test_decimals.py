@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals
+from palbert.targets.decimals import Decimals, as_number, label_key
 
 
 def read(*labels: str, decimal: Literal[".", ","] | None = None) -> list[str]:
@@ -48,3 +48,15 @@ def test_a_given_comma_leaves_numbers_of_workbooks_alone_unless_they_may_be_grou
     assert read("3.5", "2", decimal=",") == ["3.5", "2"]
     with pytest.raises(ValueError, match="a number with a decimal comma"):
         read("1.234", decimal=",")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1", 1.0), (" 2.5", 2.5), ("1e3", 1000.0), ("1_000", None), ("nan", None)]
+)
+def test_a_number_is_what_files_write_as_one(text: str, number: float | None) -> None:
+    assert as_number(text) == number
+
+
+def test_equal_numbers_have_one_key() -> None:
+    assert {label_key(text) for text in ("1", "1.0", "1.00")} == {"1"}
+    assert label_key("1_0") == "1_0"

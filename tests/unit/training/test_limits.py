@@ -160,3 +160,8 @@ def test_patience_of_a_run_without_scores_waits(tmp_path: Path) -> None:
             raise AssertionError(reason)
 
     Patience(1, metrics=tmp_path / "none.jsonl").on_start(Nothing())  # type: ignore[arg-type]
+
+
+def test_a_limit_that_the_first_evaluation_uses_up_leaves_one_step(recipe: MakeRecipe, tmp_path: Path) -> None:
+    run = folder(palbert.train(recipe(training={"time_limit": 1e-9}), out=tmp_path / "run"))
+    assert records(run, "end")[0]["step"] == 1 and (run / "checkpoints" / "best").is_dir()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import palbert
 from palbert.errors import PalbertError
@@ -105,3 +106,32 @@ def test_a_probe_needs_mean_vectors(values: dict[str, Any], tmp_path: Path) -> N
     tasks = {"sst": {"head_start": "probe", "pooling": "cls"}}
     with pytest.raises(PalbertError, match="head_start"):
         palbert.train(make_recipe({**values, "tasks": tasks}), out=tmp_path / "run")
+
+
+def test_the_start_counts_as_best_in_the_table_and_is_no_baseline_of_its_own(
+    automatic: Path, values: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = {"auto": True, "epochs": 1, "steps_per_epoch": 1}
+    palbert.train(make_recipe({**values, "training": training}), out=tmp_path / "run")
+    _, before, *_ = capsys.readouterr().err.splitlines()
+    assert before.split()[0] == "0" and "best" in before.split()
+    assert "untrained heads" not in json.loads((automatic / "report.json").read_text("utf-8"))["baselines"]
+
+
+def test_a_number_that_starts_at_the_mean_answers_near_it(values: dict[str, Any], tmp_path: Path) -> None:
+    own = {**values, "tasks": {"sts": {"head_start": "mean"}}, "training": {"epochs": 1, "steps_per_epoch": 1}}
+    run = palbert.train({**own, "optimizer": {"learning_rate": 1e-9}}, out=tmp_path / "run")
+    answers = [each.answer for each in run.predict("sts", [("a man sings", "someone sings")] * 3)]
+    assert all(abs(answer - 2.5) < 1.5 for answer in answers)
+
+
+def test_kept_heads_are_not_replaced_by_a_probe(values: dict[str, Any], tmp_path: Path) -> None:
+    first = {**values, "tasks": {"sst": {}}, "training": {"auto": True, "epochs": 1, "steps_per_epoch": 2}}
+    run = palbert.train(first, out=tmp_path / "first")
+    shape = {"pooling": "mean"}
+    again = {**first, "tasks": {"sst": shape}, "encoder": {"name": str(run), "keep": ["heads"]}}
+    job = TrainingJob(make_recipe(again), RunFolder(tmp_path / "second"), resume=False).prepare()
+    with job.folder.locked():
+        job.open_folder()
+    expected = run.predictor.inference.model.heads["sst"].output.weight
+    torch.testing.assert_close(job.model.heads["sst"].output.weight, expected)

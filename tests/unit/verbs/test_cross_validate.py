@@ -72,3 +72,14 @@ def test_tasks_with_dev_rows_of_their_own_are_refused(tiny_recipe: dict[str, Any
     with pytest.raises(RecipeError, match="two or more folds"):
         palbert.cross_validate(tiny_recipe, folds=1, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_overrides_apply_to_a_checked_recipe_too(values: dict[str, Any], tmp_path: Path) -> None:
+    palbert.cross_validate(palbert.make_recipe(values), folds=2, out=tmp_path / "runs", overrides=["seed=7"])
+    assert palbert.Run(tmp_path / "runs" / "fold-2").recipe.seed == 7
+
+
+def test_a_run_that_replaces_folds_removes_their_scores(values: dict[str, Any], tmp_path: Path) -> None:
+    palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
+    palbert.train(values, out=tmp_path / "runs", force=True)
+    assert module.folds_in(tmp_path / "runs") is None

@@ -43,3 +43,9 @@ def test_rows_that_no_task_takes_are_refused(texts: Any, names: list[str], says:
     with pytest.raises(DataError) as caught:
         tasks_for({name: tasks[name] for name in names}, texts)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("texts", [[], ["x"]])
+def test_an_encoder_without_tasks_has_no_answers(texts: list[str]) -> None:
+    with pytest.raises(DataError, match="encoder without tasks"):
+        tasks_for({}, texts)

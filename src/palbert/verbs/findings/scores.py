@@ -45,8 +45,7 @@ def below_baseline(evidence: Evidence) -> Iterator[str]:
             continue
         name, other = min(known.items(), key=lambda item: score.gain_over(item[1]))
         compared = f"than the baseline '{name}', {number(other)}."
-        longer = "train for more epochs or with a higher optimizer.learning_rate"
-        improve = f"To improve it, {longer}{f'; {REMEDIES[name]}' if name in REMEDIES else ''}."
+        improve = _remedy(evidence, result, name, perfect=find_metric(metric).scaled(value) == 1)
         if score.gain_over(other) < 0:
             yield f"{result.task}: {metric} {number(value)} is worse {compared} {improve}"
         elif not score.clearly_beats(other) and score.low is not None:
@@ -54,6 +53,16 @@ def below_baseline(evidence: Evidence) -> Iterator[str]:
                 f"{result.task}: {metric} {number(value)} (95 % interval {score.interval_text()}) is not clearly "
                 f"better {compared} {improve}"
             )
+
+
+def _remedy(evidence: Evidence, result: TaskResult, baseline: str, *, perfect: bool) -> str:
+    """Say what to do about a score that a baseline reaches."""
+    if perfect:
+        return "Both are perfect: score harder or more rows to tell them apart."
+    if evidence.recipe.tasks[result.task].head_start == "probe":
+        return "Training started from there: label more rows, or use the simpler model."
+    known = f"; {REMEDIES[baseline]}" if baseline in REMEDIES else ""
+    return f"To improve it, train for more epochs or with a higher optimizer.learning_rate{known}."
 
 
 def class_never_found(evidence: Evidence) -> Iterator[str]:

@@ -75,3 +75,16 @@ def test_a_baseline_of_another_task_is_not_compared(evidence: Make) -> None:
 def test_a_wide_interval_asks_for_more_rows(evidence: Make) -> None:
     [note] = scores.wide_interval(evidence(intervals={"reviews": {"low": 0.6, "high": 0.95}}))
     assert "with 4 dev rows, its accuracy may be anywhere from 0.600 to 0.950" in note
+
+
+def test_a_perfect_score_that_a_baseline_has_too_asks_for_harder_rows(evidence: Make) -> None:
+    made = evidence(baselines={"linear probe": {"reviews": 1.0}}, intervals={"reviews": {"low": 1.0, "high": 1.0}})
+    [note] = scores.below_baseline(made)
+    assert note.endswith("Both are perfect: score harder or more rows to tell them apart.")
+
+
+def test_a_task_that_started_from_the_baseline_is_not_told_to_start_from_it(evidence: Make) -> None:
+    made = evidence(predicted=[0, 0, 0, 2], baselines={"linear probe": {"reviews": 0.9}})
+    tasks = {"reviews": made.recipe.tasks["reviews"].model_copy(update={"head_start": "probe"})}
+    [note] = scores.below_baseline(replace(made, recipe=made.recipe.model_copy(update={"tasks": tasks})))
+    assert note.endswith("Training started from there: label more rows, or use the simpler model.")
