@@ -121,7 +121,11 @@ class SentenceEstimator(BaseEstimator):
             force=True,
             progress=self.progress,
         )
-        self.checkpoint_ = Path(self._run_folder) / "checkpoints" / "best"
+        best = Path(self._run_folder) / "checkpoints" / "best"
+        if self.folder is None:
+            self.checkpoint_ = best
+        else:  # another estimator may train into the same folder
+            self._write_files(_read_files(best))
         return self
 
     @abstractmethod
@@ -131,6 +135,8 @@ class SentenceEstimator(BaseEstimator):
     def _make_recipe(self, target: dict[str, Any], *, weighted: bool) -> dict[str, Any]:
         """Return the recipe of the run, as nested values."""
         own = dict(self.recipe or {})
+        if "tasks" in own:
+            raise ValueError("recipe has tasks, but an estimator has one task; give its settings as task={...}.")
         sections: dict[str, dict[str, Any]] = {
             "training": {"epochs": self.epochs, "batch_size": self.batch_size},
             "optimizer": {"learning_rate": self.learning_rate},
@@ -147,7 +153,7 @@ class SentenceEstimator(BaseEstimator):
             "kind": ("single", "pair")[self.n_features_in_ - 1],
             "text": list(COLUMNS[: self.n_features_in_]),
             "label": LABEL,
-            "dev": f"{100 * self.validation_fraction:g}%",
+            "dev": self.validation_fraction,
             "max_length": self.max_length,
             **({"row_weight": WEIGHT} if weighted else {}),
             **target,
@@ -198,8 +204,7 @@ class SentenceEstimator(BaseEstimator):
         """Return a state that holds the files of the trained model, so that a copy outlives its folder."""
         state = {name: value for name, value in super().__getstate__().items() if name not in _NOT_COPIED}
         if "checkpoint_" in self.__dict__:
-            files = sorted(path for path in self.checkpoint_.iterdir() if path.is_file())
-            state["_files"] = {path.name: path.read_bytes() for path in files}
+            state["_files"] = _read_files(self.checkpoint_)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -207,11 +212,15 @@ class SentenceEstimator(BaseEstimator):
         files: dict[str, bytes] = state.pop("_files", {})
         super().__setstate__(state)
         if files:
-            folder = Path(tempfile.mkdtemp(prefix="palbert-"))
-            self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-            self.checkpoint_ = folder
+            self._write_files(files)
+
+    def _write_files(self, files: Mapping[str, bytes]) -> None:
+        """Keep the files of a trained model in a temporary folder."""
+        folder = Path(tempfile.mkdtemp(prefix="palbert-"))
+        self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        self.checkpoint_ = folder
 
 
 _NOT_COPIED = ("_loaded", "_finalizer", "_run_folder")
@@ -264,6 +273,10 @@ class SentenceRegressor(RegressorMixin, SentenceEstimator):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return one number per text."""
         return np.array([prediction.answer for prediction in self._answers(X)], dtype=np.float64)
+
+
+def _read_files(checkpoint: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(checkpoint.iterdir()) if path.is_file()}
 
 
 def read_texts(X: Any) -> list[tuple[str, ...]]:

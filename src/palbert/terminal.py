@@ -50,6 +50,13 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     # A pipe or a file has no width: there, nothing is wrapped and each row stays on one line.
     width = None if sys.stdout.isatty() else 10_000
     console = Console(markup=False, emoji=False, highlight=False, width=width)
+    needed = console.measure(table, options=console.options.update(width=10_000)).maximum
+    if needed > console.width:  # a cell that is cut would be wrong: one line per cell
+        size = max(map(len, header))
+        for number, row in enumerate(rows):
+            lines = (f"{name:{size}}  {cell}" for name, cell in zip(header, row, strict=True) if cell)
+            console.print("\n" * (number > 0) + "\n".join(lines), soft_wrap=True)
+        return
     console.print(table)
 
 

@@ -201,3 +201,16 @@ def test_what_is_not_given_is_chosen_for_the_number_of_texts(
     chosen = palbert.Run(tmp_path / "run").recipe
     assert (chosen.training.epochs, chosen.training.batch_size) == (1, 8)
     assert chosen.optimizer.schedule.name == "stlr" and chosen.tasks["task"].head_start == "probe"
+
+
+def test_estimators_that_share_a_folder_keep_their_own_models(make: Callable[..., Any], tmp_path: Path) -> None:
+    first = make(folder=tmp_path / "run", epochs=1).fit(TEXTS, LABELS)
+    before = first.checkpoint_ and (first.checkpoint_ / "model.safetensors").read_bytes()
+    make(folder=tmp_path / "run", epochs=1, random_state=5).fit(TEXTS, LABELS)
+    assert (first.checkpoint_ / "model.safetensors").read_bytes() == before
+    assert len(first.predict(TEXTS[:2])) == 2
+
+
+def test_a_recipe_with_tasks_is_refused() -> None:
+    with pytest.raises(ValueError, match="an estimator has one task"):
+        SentenceClassifier(recipe={"tasks": {"other": {}}}).fit(TEXTS, LABELS)

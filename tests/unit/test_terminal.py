@@ -97,3 +97,13 @@ def test_an_error_and_its_hint_go_to_stderr(capsys: pytest.CaptureFixture[str]) 
     terminal.print_error("stopped", None)
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "error: no such file.\n  Give another.\nerror: stopped\n")
+
+
+def test_a_table_that_is_too_wide_is_written_one_cell_per_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    terminal.print_table(["phase", "tokens"], [["the first one of two", "1,234,567,890"], ["second", ""]])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["phase   the first one of two", "tokens  1,234,567,890", "", "phase   second"]

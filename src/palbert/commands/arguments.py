@@ -1,11 +1,16 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several verbs share, and how some of them are read."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from palbert.errors import PalbertError
+
+if TYPE_CHECKING:
+    from palbert.tasks.sources import FileSettings
 
 RecipeName = Annotated[str, typer.Argument(help="A recipe file, the name of a built-in recipe, or a data file.")]
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
@@ -20,3 +25,29 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Checkpoint = Annotated[str | None, typer.Option(help="best, last or best-TASK. [best]")]
 Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Reading = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="KEY=VALUE",
+        help="How the input is written: separator, encoding, header, sheet or quoting; repeatable. [as in training]",
+    ),
+]
+
+
+def file_settings(given: list[str] | None) -> FileSettings:
+    """Read settings of the form key=value; raise PalbertError for others."""
+    from pydantic import ValidationError
+
+    from palbert.recipe.explain import explain
+    from palbert.recipe.overrides import apply_override
+    from palbert.tasks.sources import FileSettings
+
+    values: dict[str, Any] = {}
+    for setting in given or ():
+        apply_override(values, setting)
+    try:
+        return FileSettings.model_validate(values)
+    except ValidationError as error:
+        problems = explain(error.errors(), FileSettings)
+        raise PalbertError("\n".join(f"--read {problem}" for problem in problems)) from None

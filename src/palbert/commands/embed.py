@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, RunOrEncoder
+from palbert.commands.arguments import Checkpoint, Force, Reading, RunOrEncoder, file_settings
 from palbert.commands.predict import Device, Precision
 from palbert.errors import PalbertError
 
@@ -32,6 +32,7 @@ def embed(
     file: Input = None,
     output: Output = None,
     column: Column = None,
+    read: Reading = None,
     task: TaskName = None,
     pooling: Pooling = "mean",
     normalise: Normalise = False,
@@ -63,6 +64,7 @@ def embed(
             file,
             output,
             column=column,
+            settings=file_settings(read),
             pooling=pooling,
             normalise=normalise,
             task=task,

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Json, Run
+from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, file_settings
 from palbert.errors import DataError, PalbertError
 
 if TYPE_CHECKING:
     from palbert.targets import Target
-    from palbert.tasks.sources import FileSettings
     from palbert.verbs.predict import Prediction, Predictor
 
 
@@ -42,14 +41,6 @@ Columns = Annotated[
 MinConfidence = Annotated[
     float | None,
     typer.Option("--min-confidence", min=0, max=1, help="Abstain where an answer is less likely to be right."),
-]
-Reading = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--read",
-        metavar="KEY=VALUE",
-        help="How the input is written: separator, encoding, header, sheet or quoting; repeatable. [as in training]",
-    ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[
@@ -128,26 +119,8 @@ def _predict_file(
     from palbert.reporting.wording import plural
     from palbert.verbs.predict_file import predict_file
 
-    rows = predict_file(predictor, task, source, output, settings=_file_settings(read), **options)
+    rows = predict_file(predictor, task, source, output, settings=file_settings(read), **options)
     logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
-
-
-def _file_settings(given: list[str]) -> FileSettings:
-    """Read settings of the form key=value; raise PalbertError for others."""
-    from pydantic import ValidationError
-
-    from palbert.recipe.explain import explain
-    from palbert.recipe.overrides import apply_override
-    from palbert.tasks.sources import FileSettings
-
-    values: dict[str, Any] = {}
-    for setting in given:
-        apply_override(values, setting)
-    try:
-        return FileSettings.model_validate(values)
-    except ValidationError as error:
-        problems = explain(error.errors(), FileSettings)
-        raise PalbertError("\n".join(f"--read {problem}" for problem in problems)) from None
 
 
 def _takes_pairs(predictor: Predictor, task: str | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Json, Run, Split
+from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, file_settings
 from palbert.errors import PalbertError
 from palbert.terminal import print_comparisons, print_summary
 
@@ -33,6 +33,7 @@ def evaluate(
     test: Test = None,
     column: Columns = None,
     label: Label = None,
+    read: Reading = None,
     name: Name = None,
     checkpoint: Checkpoint = None,
     as_json: Json = False,
@@ -45,8 +46,10 @@ def evaluate(
 
     palbert evaluate runs/demo --test sst=reviews.csv --column review --label stars
     """
-    if not test and (column or label or name):
-        raise PalbertError("--column, --label and --name describe the files of --test.", hint="Add --test TASK=FILE.")
+    if not test and (column or label or read or name):
+        raise PalbertError(
+            "--column, --label, --read and --name describe the files of --test.", hint="Add --test TASK=FILE."
+        )
     from palbert.verbs.evaluate import evaluate as evaluate_run
 
     report = evaluate_run(
@@ -56,6 +59,7 @@ def evaluate(
         data=_files_by_task(run, test) if test else None,
         text=column or (),
         label=label,
+        settings=file_settings(read),
         name=name,
     )
     if as_json:

@@ -14,7 +14,7 @@ from palbert.data.overlap import normal_column
 from palbert.data.strata import strata_of
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
-from palbert.tasks.held_out import HeldOut
+from palbert.tasks.held_out import AUTO, HeldOut
 from palbert.tasks.sets import DataFiles
 
 log = logging.getLogger(__name__)
@@ -62,8 +62,11 @@ def held_out_rows(dataset: Dataset, files: DataFiles) -> Mask:
                     files.task,
                 )
             return found
+    short = files.held_out.short
+    wanted = "any" if short == AUTO else f"{short:,}" if isinstance(short, int) else str(short)
     raise DataError(
-        f"{', '.join(dataset.files)}: too few different texts among {len(dataset):,} rows to hold any out as dev.",
+        f"{', '.join(dataset.files)}: too few different texts among {len(dataset):,} rows to hold out {wanted} as dev "
+        "and train on the others.",
         hint=f'Give more rows, or a dev file: tasks.{files.task}.dev = "dev.csv"',
     )
 

@@ -3,7 +3,7 @@
 from palbert.readers.chunk import Chunk, as_text
 from palbert.readers.dialect import PLAIN, Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
 from palbert.readers.files import SUFFIXES, resolve_files
-from palbert.readers.headers import no_column
+from palbert.readers.headers import headless_hint, no_column
 from palbert.readers.read import column_names, count_rows, count_values, read_chunks, read_lines
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "column_names",
     "count_rows",
     "count_values",
+    "headless_hint",
     "no_column",
     "read_chunks",
     "read_lines",

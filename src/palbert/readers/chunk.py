@@ -55,7 +55,9 @@ class Chunk:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a value as the text that a CSV file would have for it; Booleans are 0 or 1."""
+    """Return a value as the text that a CSV file would have for it; Booleans are 0 or 1, and NaN is an empty cell."""
     if value is None or isinstance(value, str):
         return value
+    if value != value:
+        return None
     return str(int(value)) if isinstance(value, bool) else str(value)

@@ -37,26 +37,30 @@ def name_columns(path: str, line: int, first: Sequence[str], header: Header | No
         raise DataError(f"{path}, line {line}: expected a header with column names, found none.")
     for name in first:
         if name.strip() and list(first).count(name) > 1:
-            hint = headless_hint(first) or "Rename one of them."
+            hint = headless_hint(path, first) or "Rename one of them."
             raise DataError(f"{path}, line {line}: two columns are named '{name}'.", hint=hint)
     return list(first), False
 
 
-def headless_hint(names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None) -> str:
+def headless_hint(path: str, names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None) -> str:
     """Return what to write if the names of columns look like data; nothing if they do not.
 
     Args:
+        path: The file; only some kinds of files can lack a header.
         names: What the first line holds.
         values: Values of these columns, as a name that is also a value is data.
     """
+    if Path(path.removesuffix(".gz")).suffix.lower() not in WITH_HEADER:
+        return ""
     found = next((name for name in names if _looks_like_data(name) or name in (values or {}).get(name, ())), None)
     if found is None:
         return ""
     shown = f"{found[:40]}…" if len(found) > 40 else found
-    last = f' to "{len(names)}"' if len(names) > 1 else ""
+    width = len(values or names)
+    last = f' to "{width}"' if width > 1 else ""
     return (
         f'The first line looks like data ("{shown}"). If the file has no header, write header = false, which names the '
-        f'columns "1"{last}, or a name for each, as in header = [{_example(len(names))}].'
+        f'columns "1"{last}, or a name for each, as in header = [{_example(width)}].'
     )
 
 
@@ -77,7 +81,7 @@ def no_column(path: str, name: str, known: Sequence[str] | Mapping[str, Sequence
         sign = "\\t" if separator == "\t" else separator
         hint = f'Its only column is "{names[0]}". If fields are separated by this sign, write separator = "{sign}".'
         return DataError(f"{path}: no column '{name}'.", hint=hint)
-    hint = headless_hint(names, values) if Path(path.removesuffix(".gz")).suffix.lower() in WITH_HEADER else ""
+    hint = headless_hint(path, names, values)
     if not hint:
         hint = did_you_mean(name, names)
         hint += "" if "Did you mean" in hint else " Name one of them as the text or label column."

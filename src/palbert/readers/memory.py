@@ -56,10 +56,10 @@ def iterate_rows(rows: Any, *, name: str) -> Iterator[Row]:
     if hasattr(rows, "itertuples"):  # pandas
         columns = _unique([str(column) for column in rows.columns], name)
         return (dict(zip(columns, row, strict=True)) for row in rows.itertuples(index=False, name=None))
-    if hasattr(rows, "to_batches"):  # a pyarrow Table
-        return (row for batch in rows.to_batches() for row in batch.to_pylist())
-    if hasattr(rows, "to_pylist"):  # a pyarrow RecordBatch
-        return iter(rows.to_pylist())
+    if hasattr(rows, "to_pylist"):  # a pyarrow Table or RecordBatch
+        _unique(rows.schema.names if hasattr(rows, "schema") else [], name)
+        batches = rows.to_batches() if hasattr(rows, "to_batches") else [rows]
+        return (row for batch in batches for row in batch.to_pylist())
     if hasattr(rows, "__arrow_c_stream__") and (hasattr(rows, "read_next_batch") or not hasattr(rows, "__iter__")):
         return _arrow_rows(rows, name)
     if isinstance(rows, Mapping):
@@ -154,6 +154,12 @@ def _as_row(row: Any, number: int, name: str) -> Row:
 
 
 def _rows_of_columns(columns: Mapping[Any, Any], name: str) -> Iterator[Row]:
+    nested = next((key for key, column in columns.items() if isinstance(column, Mapping)), None)
+    if nested is not None:
+        raise DataError(
+            f"{name}: expected lists as columns, found a dict in '{nested}'.",
+            hint='Pass the table itself, or table.to_dict("list").',
+        )
     single = [str(key) for key, column in columns.items() if isinstance(column, str) or not hasattr(column, "__len__")]
     if single:
         raise DataError(

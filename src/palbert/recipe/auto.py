@@ -28,6 +28,8 @@ FEWEST_STEPS = 80
 """A run has at least so many steps, however few its rows are."""
 EVALUATIONS = 10
 """A small set is evaluated so often; where its passes are fewer, after each of them."""
+FEW_ROWS = 200
+"""Up to so many training rows, heads that start as probes move as slowly as the encoder."""
 JOINT_ROWS = 5_000
 """From so many training rows on, both texts of a pair are read as one sequence."""
 
@@ -83,6 +85,16 @@ def with_chosen_settings(recipe: Recipe, rows: int) -> Recipe:
     return recipe.model_copy(update=updates)
 
 
+def with_slow_heads(recipe: Recipe, rows: int) -> Recipe:
+    """Return a recipe whose heads move at the rate of the encoder, if they start as probes of few rows.
+
+    A high rate would undo such a start within a few steps (arXiv:2202.10054 trains both at one rate).
+    """
+    if rows > FEW_ROWS or not all(task.head_start == "probe" for task in recipe.tasks.values()):
+        return recipe
+    return recipe.model_copy(update={"optimizer": recipe.optimizer.model_copy(update={"head_learning_rate": None})})
+
+
 def shape_of(task: Task, *, rows: int, similarity: float | None) -> dict[str, Any]:
     """Return how a task's texts become an answer, for a number of its training rows; empty if the task says so itself.
 
@@ -109,6 +121,6 @@ def described(recipe: Recipe, rows: int) -> str:
     steps = "" if training.steps_per_epoch is None else f" of {training.steps_per_epoch:,} steps"
     head = f" (heads {optimizer.head_learning_rate:g})" if optimizer.head_learning_rate else ""
     return (
-        f"training: {training.epochs} epochs{steps}, batch {training.batch_size}, "
+        f"training: {training.epochs} epoch{'s' * (training.epochs != 1)}{steps}, batch {training.batch_size}, "
         f"rate {optimizer.learning_rate:g}{head}, schedule {optimizer.schedule.name}, chosen for {rows:,} rows"
     )

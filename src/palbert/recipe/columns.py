@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ PAIRS = [
 """Column names that are a pair."""
 USUAL_LABELS = ("label", "labels", "class", "category", "target", "sentiment", "stars", "rating", "score", "grade")
 """Column names that error messages prefer as an example."""
+KEYS = ("id", "ids", "index", "uuid", "guid", "key", "row", "number", "nr", "no")
+"""Column names that are not labels."""
 DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}")
 LOOKED_AT = 2000
 """The rows at the beginning of a file that say what its columns hold."""
@@ -73,6 +76,16 @@ class Columns:
         fractions = None not in numbers and any(number and not number.is_integer() for number in numbers)
         return different > 1 and (different * 2 <= len(texts) or (fractions and not self.is_text(name)))
 
+    def is_key(self, name: str) -> bool:
+        """Whether a column only tells rows apart, or says when they were made: ids, dates, and numbered rows."""
+        cells = [_text(cell) for cell in self.cells[name]]
+        if name.strip().casefold() in KEYS or all(DATE.match(cell) for cell in cells):
+            return True
+        numbers = [as_number(cell) for cell in cells]
+        return len(cells) > 1 and all(
+            before is not None and after is not None and after - before == 1 for before, after in pairwise(numbers)
+        )
+
 
 def guess_label(columns: Columns, others: list[str], *, text_open: bool, place: str) -> str:
     """Return the one column that can be the label.
@@ -87,9 +100,12 @@ def guess_label(columns: Columns, others: list[str], *, text_open: bool, place: 
         RecipeError: No column is plausible, or several are; the message has the line to write.
     """
     left = [name for name in others if not (text_open and columns.is_text(name))]
+    left = [name for name in left if not columns.is_key(name)] or left
     likely = [name for name in left if columns.is_label(name)] or (left if len(left) == 1 else [])
-    if len(likely) == 1:
+    usual = [name for name in likely if name.strip().casefold() in USUAL_LABELS]
+    if len(likely) == 1 and (len(left) == 1 or usual):
         return likely[0]
+    likely = left  # what is not clear is not guessed
     candidates = likely or left or others or ["column"]
     example = next((name for name in candidates if name.casefold() in USUAL_LABELS), candidates[0])
     raise RecipeError(f'{place}.label: {_choices(columns, likely or others, "label")} Set label = "{example}".')

@@ -9,9 +9,6 @@ from typing import Any
 from palbert.errors import did_you_mean
 from palbert.tasks.catalog import CATALOG, COURSE_FILES, EXTRA_SETS, HUB_SOURCES, SAMPLES
 
-DEFINING = ("kind", "text", "label", "labels", "target", "classes", "range")
-"""Settings that say what a task is; one that has any of them and a training file of its own is not the catalog's."""
-
 
 def with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe's values in which each known task has the catalog's settings, where it has none of its own."""
@@ -31,9 +28,8 @@ def with_catalog(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known_as(name: str, task: Mapping[str, Any]) -> str:
-    """Return the name under which the catalog knows a task, or none: a task of the user's may have any name."""
-    own = task.get("train") and any(task.get(key) is not None for key in DEFINING)
-    return str(task.get("catalog") or ("" if own else name))
+    """Return the name under which the catalog knows a task; none for one with training files of its own."""
+    return str(task.get("catalog") or ("" if task.get("train") else name))
 
 
 def unknown_catalogs(values: Mapping[str, Any]) -> list[str]:

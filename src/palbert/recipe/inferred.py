@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, ValidationError
 
-from palbert.errors import DataError, PalbertError
-from palbert.readers import PLAIN
+from palbert.errors import DataError, PalbertError, RecipeError
+from palbert.readers import PLAIN, Dialect, headless_hint
 from palbert.recipe.columns import Columns, guess_label, guess_text
 from palbert.recipe.label_values import LabelValues, check_classes, classes_of, target_of
 from palbert.recipe.paths import expand, start_of
 from palbert.tasks.choices import Component, target_class
-from palbert.tasks.sources import FileSettings, Labels, Source, Sources, with_lists
+from palbert.tasks.sources import SPLIT_NAMES, FileSettings, Labels, Source, Sources, with_lists
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,8 @@ def with_inferred(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a recipe's values in which every task is complete, and a problem for each task that could not be.
 
-    Nothing is read for tasks that leave nothing open.
+    The problem is empty where a setting is wrong that checking the recipe explains. Nothing is read for tasks that
+    leave nothing open.
 
     Args:
         values: The recipe, with the catalog's settings.
@@ -48,7 +49,7 @@ def with_inferred(
         try:
             completed[name] = _completed(str(name), task, values.get("data"), folder, check_files=check_files)
         except ValidationError:
-            continue  # a wrong setting, which is explained when the recipe is checked
+            problems[str(name)] = ""  # a wrong setting, which is explained when the recipe is checked
         except DataError as error:
             if check_files:
                 problems[str(name)] = f"tasks.{name}.train: {error}"
@@ -131,7 +132,21 @@ def _columns(task: OpenTask, files: list[Source], *, place: str) -> Task:
 def _guess(task: OpenTask, files: list[Source], *, text_open: bool, label_open: bool, place: str) -> Task:
     """Return the columns that the first file with open columns suggests."""
     file = next(file for file in files if file.label is None or file.text is None)
-    columns = Columns.of(file.path, file.dialect_over(task.dialect_over(PLAIN)))
+    dialect = file.dialect_over(task.dialect_over(PLAIN))
+    columns = Columns.of(file.path, dialect)
+    _mention_split(task, columns, place=place)
+    try:
+        found = _guess_columns(task, file, columns, text_open=text_open, label_open=label_open, place=place)
+    except RecipeError as error:
+        _refuse_headless(file.path, dialect, list(columns.cells), columns)
+        raise error
+    _refuse_headless(file.path, dialect, [found.get("label", ""), *found.get("text", ())], columns)
+    return found
+
+
+def _guess_columns(
+    task: OpenTask, file: Source, columns: Columns, *, text_open: bool, label_open: bool, place: str
+) -> Task:
     found: Task = {}
     others = columns.without(*task.text, *(file.text or ()), task.id, task.split, task.row_weight or "")
     label = task.label or file.label or "label"
@@ -140,6 +155,26 @@ def _guess(task: OpenTask, files: list[Source], *, text_open: bool, label_open: 
     if text_open:
         found["text"] = guess_text(columns, [each for each in others if each != label], kind=task.kind, place=place)
     return found
+
+
+def _mention_split(task: OpenTask, columns: Columns, *, place: str) -> None:
+    """Say that a column looks like one that divides the rows, unless the task uses one."""
+    for name, cells in columns.cells.items() if not task.split else ():
+        marks = {str(cell).strip().lower() for cell in cells}
+        if len(marks) > 1 and marks <= SPLIT_NAMES.keys():
+            log.warning(
+                "%s: the column '%s' says %s, and is not used. Set split = \"%s\" to divide the rows by it.",
+                place,
+                name,
+                ", ".join(sorted(marks)),
+                name,
+            )
+
+
+def _refuse_headless(path: str, dialect: Dialect, names: list[str], columns: Columns) -> None:
+    """Raise DataError if columns would be named by a row of data."""
+    if dialect.header is None and (hint := headless_hint(path, names, columns.cells)):
+        raise DataError(f"{path}: the first line is not a header.", hint=hint)
 
 
 def _label_settings(task: OpenTask, files: list[Source], *, place: str) -> Task:
@@ -164,7 +199,7 @@ def _label_settings(task: OpenTask, files: list[Source], *, place: str) -> Task:
     target = target_class(task.target.name if task.target else None)
     if not task.has_classes or (target and target.default_classes and labels.fit(target.default_classes)):
         return found
-    check_classes(labels, place=place, column=label)
+    check_classes(labels, place=place, column=label, many=task.between is not None or labels.lists)
     return {**found, "classes": classes_of(labels)}
 
 

@@ -83,10 +83,22 @@ def classes_of(labels: LabelValues) -> list[str]:
     return sorted(labels.counts, key=lambda name: (name.casefold(), name))
 
 
-def check_classes(labels: LabelValues, *, place: str, column: str) -> None:
-    """Raise RecipeError if labels are too many to be classes, or too few; warn if some have a single row."""
+def check_classes(labels: LabelValues, *, place: str, column: str, many: bool) -> None:
+    """Raise RecipeError if labels are too many to be classes, or too few; warn if some have a single row.
+
+    Args:
+        labels: The labels of the training rows.
+        place: Where the recipe describes the task, for messages.
+        column: The label column.
+        many: Whether a row may have any number of classes.
+    """
+    if many and labels.counts.keys() <= {"0", "1"} and labels.lists:
+        raise RecipeError(
+            f"{place}.label: the lists in '{column}' hold a 0 or 1 for each class. Write the names or numbers of the "
+            "classes that a row has."
+        )
     different, rows = len(labels.counts), sum(labels.counts.values())
-    if different < 2 and not labels.lists:
+    if different < (1 if many else 2):
         found = f"only '{next(iter(labels.counts))}'" if labels.counts else "no label"
         raise RecipeError(f"{place}.classes: expected two or more classes in the column '{column}', found {found}.")
     single = sum(count == 1 for count in labels.counts.values())
@@ -119,7 +131,7 @@ def _labels(cell: str | list[str], mapping: Any, separator: str | None) -> list[
     """Return the labels of one cell as the task sees them; none if its row is left out."""
     items = cell if isinstance(cell, list) else cell.split(separator) if separator else [cell]
     mapped = [_mapped(item.strip(), mapping) for item in items if item.strip()]
-    return [] if DROP in mapped else mapped
+    return [] if isinstance(mapping, Mapping) and DROP in mapped else mapped
 
 
 def _mapped(label: str, mapping: Any) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 import tomli_w
 
 from palbert.errors import RecipeError, did_you_mean
-from palbert.recipe.auto import without_open
+from palbert.readers import SUFFIXES
+from palbert.recipe.auto import is_open, without_open
 from palbert.recipe.defaults import repeated_tasks, unknown_catalogs, with_catalog
 from palbert.recipe.explain import refusal
-from palbert.recipe.from_file import is_data_file, values_of_file
+from palbert.recipe.from_file import is_data_file, task_name, values_of_file
 from palbert.recipe.inferred import with_inferred
 from palbert.recipe.overrides import apply_override, has_setting
 from palbert.recipe.paths import (
@@ -62,10 +63,18 @@ def load_recipe(
         path = find_recipe(source)
         values = values_of_file(path) if is_data_file(path) else read_toml(path)
         folder, name = path.parent, str(path)
+    automatic = is_open(values)
     for override in overrides:
         apply_override(values, override)
+    if automatic and not is_open(values) and not values.get("phases"):
+        values["training"] = {"auto": True, **values.get("training", {})}  # an override changes one setting only
     values = with_files(values, files or {})
-    recipe = make_recipe(values, folder=folder, name=name, check_files=check_files)
+    try:
+        recipe = make_recipe(values, folder=folder, name=name, check_files=check_files)
+    except RecipeError as error:
+        if is_data_file(name):
+            error.hint = error.hint or f"Settings of a data file: --set tasks.{task_name(name)}.KEY=VALUE"
+        raise
     for override in overrides:
         phases = enumerate(values.get("phases", ()))
         own = [phase.get("name") or f"phases.{number}" for number, phase in phases if has_setting(phase, override)]
@@ -89,6 +98,8 @@ def find_recipe(source: str | Path) -> Path:
     """Return the path of a recipe, given as a file or as the name of a built-in one."""
     path = Path(source)
     if path.is_file():
+        if path.suffix != ".toml" and not is_data_file(path):
+            raise _unknown_kind(path)
         return path
     builtin = BUILTIN_FOLDER / f"{source}.toml"
     if builtin.is_file():
@@ -96,7 +107,16 @@ def find_recipe(source: str | Path) -> Path:
     known = did_you_mean(str(source), [recipe.stem for recipe in BUILTIN_FOLDER.glob("*.toml")])
     if is_data_file(path):
         raise RecipeError(f"No such file: {source}")
+    if path.suffix not in ("", ".toml"):
+        raise _unknown_kind(path)
     raise RecipeError(f"No recipe file '{source}', and no built-in recipe of that name.", hint=known)
+
+
+def _unknown_kind(path: Path) -> RecipeError:
+    return RecipeError(
+        f"{path}: expected a recipe, .toml, or a data file.",
+        hint=f"Data files are: {', '.join(SUFFIXES)}, or text with .gz.",
+    )
 
 
 def list_recipes() -> list[tuple[str, str]]:
@@ -132,8 +152,8 @@ def make_recipe(
     data_is_known = "data" not in unresolved
     completed, open_tasks = with_inferred(completed, folder, check_files=check_files and data_is_known)
     recipe, found = validate(completed)
-    problems += open_tasks.values()
-    problems += [each for each in found if not any(each.startswith(f"tasks.{task}.") for task in open_tasks)]
+    problems += filter(None, open_tasks.values())
+    problems += [each for each in found if not any(_follows(each, *task) for task in open_tasks.items())]
     unresolved.clear()
     recipe = with_absolute_paths(recipe, folder, unresolved)
     problems += unresolved.values()
@@ -141,6 +161,13 @@ def make_recipe(
     if problems:
         raise refusal(name, problems)
     return recipe
+
+
+def _follows(found: str, task: str, problem: str) -> bool:
+    """Whether a problem of a recipe is only that a task could not be completed, for a reason that is reported."""
+    if problem:
+        return found.startswith(f"tasks.{task}.")
+    return found.startswith(tuple(f"tasks.{task}.{key}: missing" for key in ("kind", "target", "text")))
 
 
 def with_texts(recipe: Recipe, files: Sequence[str | Path]) -> Recipe:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from palbert.registry import ADAPTERS, AVERAGES, BALANCES, GRADIENTS, OBJECTIVES, RELATIONS, SAMPLERS, SCHEDULES
 from palbert.runtime.durations import seconds_of
@@ -120,7 +121,10 @@ class TrainingSection(Value):
     @field_validator("time_limit", mode="before")
     @classmethod
     def _read_duration(cls, value: Any) -> Any:
-        return seconds_of(value) if isinstance(value, str) else value
+        try:
+            return seconds_of(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise PydanticCustomError("duration", "{expected}", {"expected": str(error)}) from None
 
     @model_validator(mode="before")
     @classmethod

@@ -9,9 +9,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.tasks.catalog import CATALOG
 
 Files = Mapping[str, Mapping[str, str]]
 """The path of a file by task and by its place in the task: "train", "dev", "test" or "extra.<set>.train"."""
+
+
+DESCRIBING = ("train", "kind", "text", "label", "labels", "target", "classes", "range")
+"""Settings that say what the rows of a task are."""
 
 
 def plain(values: Any) -> Any:
@@ -37,8 +42,14 @@ def with_files(values: Mapping[str, Any], files: Files) -> dict[str, Any]:
         if name not in tasks:
             raise RecipeError(f"data: the recipe has no task '{name}'.", hint=did_you_mean(name, map(str, tasks)))
         if isinstance(tasks[name], dict):
-            tasks[name] = _with_own_files(tasks[name], places)
+            tasks[name] = _with_own_files({**_known(name, tasks[name]), **tasks[name]}, places)
     return {**values, "tasks": tasks}
+
+
+def _known(name: str, task: Mapping[str, Any]) -> dict[str, str]:
+    """Say that a task is one of the catalog, if it is called so and says nothing about its rows itself."""
+    is_known = name in CATALOG and not any(key in task for key in DESCRIBING)
+    return {"catalog": name} if is_known else {}
 
 
 def _with_own_files(task: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:

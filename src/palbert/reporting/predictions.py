@@ -22,6 +22,7 @@ class Predictions:
     """What a prediction file holds."""
 
     ids: list[str]
+    texts: list[tuple[str, ...]]
     gold: Values
     predicted: Values
     probabilities: NDArray[np.float64] | None
@@ -47,7 +48,7 @@ def write_predictions(folder: Path, result: TaskResult) -> Path:
 def read_predictions(path: Path, *, target: Target) -> Predictions:
     """Read a prediction file of a target."""
     allow_long_fields()
-    ids, gold, predicted, shares = [], [], [], []
+    ids, texts, gold, predicted, shares = [], [], [], [], []
     columns = [probability_column(name) for name in target.classes]
     with path.open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.DictReader(stream), 1):
@@ -55,13 +56,14 @@ def read_predictions(path: Path, *, target: Target) -> Predictions:
                 if None in row.values():
                     raise ValueError("fields are missing")
                 ids.append(row["id"])
+                texts.append(tuple(row[name] for name in ("text", "text1", "text2") if name in row))
                 gold.append(target.parse(row["gold"]))
                 predicted.append(target.parse(row["prediction"]))
                 shares.append([float(row[name]) for name in columns if name in row])
             except (KeyError, ValueError) as error:
                 raise DataError(f"{path}, row {number}: not a prediction of this task's target: {error}.") from error
     probabilities = np.array(shares, dtype=np.float64) if columns else None
-    return Predictions(ids, target.gold(np.array(gold)), target.gold(np.array(predicted)), probabilities)
+    return Predictions(ids, texts, target.gold(np.array(gold)), target.gold(np.array(predicted)), probabilities)
 
 
 def probability_column(name: str) -> str:

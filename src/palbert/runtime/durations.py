@@ -18,16 +18,17 @@ def seconds_of(text: str) -> float:
             break
         total, end = total + float(part[1]) * UNITS[unit], part.end()
     if not text or end < len(text):
-        raise ValueError(
-            f'expected a duration such as "90 s", "30 min" or "2h", or a number of seconds, found "{text}"'
-        )
+        raise ValueError('expected a duration such as "90 s", "30 min" or "2h", or a number of seconds')
     return total
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration for people, with two units at most: 42 s, 12 min, 1 h 20 min."""
+    """Return a duration for people, with two units at most: 42 s, 1 min 40 s, 12 min, 1 h 20 min."""
     if seconds < 99.5:
         return f"{seconds:.0f} s" if seconds >= 9.95 or seconds == round(seconds) else f"{seconds:.1f} s"
+    if seconds < 599.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"

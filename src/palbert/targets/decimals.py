@@ -12,6 +12,8 @@ COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 """A number with one comma, as in "3,5"."""
 UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 """3.125 or 3125?"""
+WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0*")
+"""A whole number with a decimal point."""
 GROUPED = {".": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"), ",": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")}
 """Numbers with groups of three digits, by the decimal sign."""
 
@@ -86,6 +88,5 @@ def as_number(raw: str) -> float | None:
 
 
 def label_key(raw: str) -> str:
-    """Write 1, 1.0 and "1.00" alike."""
-    number = as_number(raw)
-    return raw if number is None else repr(number).removesuffix(".0")
+    """Write the whole numbers 1, 1.0 and "1.00" alike; 01, 1e3 and 1.10 stay as they are, since they may be names."""
+    return raw.split(".")[0] if WHOLE.fullmatch(raw) else raw

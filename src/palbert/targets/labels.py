@@ -81,9 +81,10 @@ class ClassIndex:
     def read(self, value: str | float) -> int:
         """Return the index; ValueError where there is no such class."""
         names = ", ".join(self.indices)
-        if isinstance(value, str) and label_key(value) in self.indices:
-            return self.indices[label_key(value)]
-        if isinstance(value, str) and self.only_names:  # of classes named 1 to 5, 0 is none
+        name = label_key(str(value))
+        if name in self.indices:
+            return self.indices[name]
+        if self.only_names:  # of classes named 1 to 5, 0 is none
             raise ValueError(f"one of {names}")
         number = as_number(value) if isinstance(value, str) else float(value)
         if number is None or not number.is_integer() or not 0 <= number < len(self.indices):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-BITS = frozenset(("0", "1", "0.0", "1.0"))
+NO = frozenset(("0", "0.0"))
+BITS = NO | {"1", "1.0"}
 
 
 class Multilabel(Target):
@@ -97,7 +98,7 @@ class Multilabel(Target):
         Raises:
             ValueError: There is no such class, or the list has a 0 or 1 for each class.
         """
-        if len(self.classes) > 1 and len(value) == len(self.classes) > len(set(value)) and set(value) <= BITS:
+        if len(self.classes) > 1 and len(value) == len(self.classes) and set(value) <= BITS and set(value) & NO:
             raise ValueError("the names or indices of the row's classes and not a 0 or 1 for each class")
         label = np.zeros(len(self.classes), dtype=np.float32)
         label[[self.index.read(item) for item in value]] = 1

@@ -82,8 +82,8 @@ class Number(Target):
         return float(predicted)
 
     def show(self, answer: Any) -> str:
-        """Write six digits."""
-        return f"{answer:.6g}"
+        """Write as many digits as float32 has, so that the same number is read again."""
+        return str(np.float32(answer))
 
     def parse(self, text: str) -> float:
         """Read a number."""

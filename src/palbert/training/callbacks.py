@@ -59,12 +59,11 @@ class Callbacks(Hook):
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
     """Raise TypeError for anything that is not an instance of Callback."""
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
+    listed = isinstance(callbacks, Sequence)
+    for callback in callbacks if listed else [callbacks]:
+        if not listed or not isinstance(callback, Callback):
             found = f"the class {callback.__name__}" if isinstance(callback, type) else repr(callback)
-            raise TypeError(
-                f"callbacks: expected instances of classes derived from palbert.extend.Callback, found {found}."
-            )
+            raise TypeError(f"callbacks: expected a list of instances of palbert.extend.Callback, found {found}.")
 
 
 @contextmanager

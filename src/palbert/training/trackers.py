@@ -9,10 +9,11 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import MissingExtraError
+from palbert.errors import MissingExtraError, TrainingError
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 
@@ -134,14 +135,28 @@ def open_trackers(
     """Open the trackers that are asked for; a resumed run continues the one it began, by the ids in trackers.json."""
     path = RunFolder(folder).trackers
     ids = json.loads(path.read_text("utf-8")) if resume and path.is_file() else {}
-    opened = {
-        name: TRACKERS[name][0](project, name=folder.name, folder=folder, config=config, known=ids.get(name))
-        for name, project in projects.items()
-        if project
-    }
+    opened = {}
+    for name, project in projects.items():
+        if project:
+            with _named(name):
+                opened[name] = TRACKERS[name][0](
+                    project, name=folder.name, folder=folder, config=config, known=ids.get(name)
+                )
     if opened:
         write_text(path, json.dumps({name: tracker.id for name, tracker in opened.items()}) + "\n")
     return opened
+
+
+@contextmanager
+def _named(tracker: str) -> Iterator[None]:
+    """Say which tracker an error comes from: it is no error of palbert."""
+    try:
+        yield
+    except Exception as error:
+        raise TrainingError(
+            f"run.{tracker}: the service refuses the run: {type(error).__name__}: {error}",
+            hint=f"Correct its settings, or leave run.{tracker} out; then train with --resume.",
+        ) from error
 
 
 def scalars(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -11,7 +11,7 @@ from palbert.data.dataset import Dataset
 from palbert.data.training_set import TrainingSet
 from palbert.model.heads import Head
 from palbert.model.multitask import MultiTaskModel
-from palbert.recipe.auto import described, shape_of, with_chosen_settings
+from palbert.recipe.auto import described, shape_of, with_chosen_settings, with_slow_heads
 from palbert.recipe.schema import Recipe
 from palbert.verbs.baselines import FrozenEncoder
 
@@ -25,8 +25,15 @@ def complete(recipe: Recipe, sets: Sets, frozen: FrozenEncoder) -> Recipe:
     if not recipe.training.auto:
         return recipe
     rows = sum(len(each) for each in sets.values())
-    recipe = with_chosen_settings(recipe, rows)
-    log.info("%s", described(recipe, rows))
+    chosen = _with_shapes(with_chosen_settings(recipe, rows), sets, frozen)
+    if "head_learning_rate" not in recipe.optimizer.model_fields_set:
+        chosen = with_slow_heads(chosen, rows)
+    log.info("%s", described(chosen, rows))
+    return chosen
+
+
+def _with_shapes(recipe: Recipe, sets: Sets, frozen: FrozenEncoder) -> Recipe:
+    """Return a recipe with the shape of each task that leaves it open: its pair input, pooling, head and start."""
     if recipe.adapters or recipe.relation or recipe.pretraining or recipe.objectives or recipe.encoder.keep:
         return recipe  # a probe of the plain encoder says nothing about their vectors, and kept heads are better
     tasks = {}

@@ -93,7 +93,7 @@ def _compare_task(name: str, reference: Recipe, first: RunFolder, other: RunFold
             )
         read.append(read_predictions(path, target=task.target))
     one, two = read
-    if one.ids != two.ids or not np.array_equal(one.gold, two.gold):
+    if one.ids != two.ids or one.texts != two.texts or not np.array_equal(one.gold, two.gold):
         raise DataError(
             f"{first.path} and {other.path} were scored on different {name} rows; a paired comparison needs the same.",
             hint="Evaluate both on the same files.",

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from palbert.errors import RecipeError, RunFolderError, StoppedError
+from palbert.readers import resolve_files
 from palbert.recipe.from_file import run_name
-from palbert.recipe.load import dump_recipe
+from palbert.recipe.load import dump_recipe, load_recipe
+from palbert.recipe.paths import data_files
 from palbert.recipe.schema import Recipe
 from palbert.reporting.display import Table
 from palbert.reporting.student_t import mean_interval
+from palbert.reporting.wording import Score
 from palbert.runtime.distributed import find_ranks
-from palbert.runtime.files import AnyPath, write_text
+from palbert.runtime.files import AnyPath, sha256, write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.held_out import HeldOut
 from palbert.verbs.in_memory import AnyRecipe, StagedRows
@@ -31,7 +34,7 @@ MEANING = (
     "The interval is a 95 % t-interval of the mean over folds: how far the mean might be off because of which rows "
     "are in which fold. Folds share most of their training rows, so it is somewhat too narrow."
 )
-KEPT = ("overall", "formula", "tasks", "metrics", "epoch", "rows")
+KEPT = ("overall", "formula", "tasks", "metrics", "epoch", "rows", "baselines")
 """Parts of a fold's report.json that are kept."""
 
 
@@ -49,16 +52,19 @@ class CrossValidation:
         scores = {(name, metric): self.summary["tasks"][name] for name, metric in self.summary["metrics"].items()}
         if len(scores) > 1:
             scores["overall", ""] = self.summary["overall"]
+        baselines: dict[str, dict[str, float]] = self.summary["baselines"]
         rows = [
             (
                 *names,
+                *(f"{found[names[0]]:.3f}" if names[0] in found else "" for found in baselines.values()),
                 f"{score['mean']:.3f}",
                 f"{score['low']:.3f} … {score['high']:.3f}",
                 " ".join(f"{value:.3f}" for value in score["values"]),
             )
             for names, score in scores.items()
         ]
-        return Table(("task", "metric", "mean", "95 % interval", "folds"), rows, (MEANING,))
+        header = ("task", "metric", *baselines, "mean", "95 % interval", "folds")
+        return Table(header, rows, (*(f"Note: {note}" for note in self.summary["notes"]), MEANING))
 
     def __repr__(self) -> str:
         return f"{self.table().text()}\nRuns: {self.path}"
@@ -143,6 +149,7 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
             raise RunFolderError(f"{folder.path}: has {former} folds, not {folds}.", hint=f"Give --folds {former}.")
         refuse_another_recipe(folder.recipe, recipe)
         done: dict[str, Any] = json.loads(folder.folds.read_text("utf-8"))["results"]
+        _refuse_other_data(folder, recipe, done)
         return done
     if find_ranks().is_first:
         folder.clear()
@@ -151,6 +158,19 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
         write_text(folder.recipe, dump_recipe(recipe))
         _write(folder, folds, {})
     return {}
+
+
+def _refuse_other_data(folder: RunFolder, recipe: Recipe, done: Iterable[str]) -> None:
+    """Raise RunFolderError if files have changed since a fold was trained: folds have to be parts of the same rows."""
+    now = {sha256(file) for path in data_files(recipe) for file in resolve_files(path)}
+    for fold in done:
+        made_of = load_recipe(folder.path / f"fold-{fold}" / "recipe.toml", check_files=False).provenance
+        changed = [file for file, known in (made_of.data_sha256 if made_of else {}).items() if known not in now]
+        if changed:
+            raise RunFolderError(
+                f"{folder.path}: {changed[0]} has changed since fold {fold} was trained.",
+                hint="Train all folds again with --force.",
+            )
 
 
 def _train_fold(recipe: Recipe, folder: RunFolder, fold: int, *, resume: bool, force: bool) -> dict[str, Any]:
@@ -180,9 +200,36 @@ def _summary(folds: int, done: dict[str, Any]) -> dict[str, Any]:
         "tasks": {
             name: _spread([result["tasks"][name][metric] for result in results]) for name, metric in metrics.items()
         },
+        "baselines": _baselines(results),
+        "notes": list(_notes(results)),
         "interval": MEANING,
         "results": done,
     }
+
+
+def _baselines(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the mean over folds of every baseline that all folds have, by task."""
+    names = [name for name in results[0]["baselines"] if all(name in result["baselines"] for result in results)]
+    return {
+        name: {
+            task: fmean(result["baselines"][name][task] for result in results) for task in results[0]["baselines"][name]
+        }
+        for name in names
+    }
+
+
+def _notes(results: list[dict[str, Any]]) -> Iterator[str]:
+    """Name tasks that are on average no better than a baseline."""
+    baselines = _baselines(results)
+    for task, metric in results[0]["metrics"].items():
+        mean = fmean(result["tasks"][task][metric] for result in results)
+        better = [
+            name for name, values in baselines.items() if Score(metric, mean).gain_over(values.get(task, mean)) < 0
+        ]
+        equal = [name for name, values in baselines.items() if values.get(task) == mean]
+        if better or equal:
+            relation = "worse than" if better else "no better than"
+            yield f"{task}: {metric} {mean:.3f} is on average {relation} the baseline '{(better or equal)[0]}'."
 
 
 def _spread(values: list[float]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from palbert.model.pretrained import resolve_encoder
 from palbert.readers import PLAIN, Chunk, as_text, column_names, count_rows, no_column, read_chunks
 from palbert.runtime.files import new_file
 from palbert.runtime.progress import bar
+from palbert.tasks.sources import FileSettings
 from palbert.tasks.spec import Task
 from palbert.verbs.predict import Predictor, load
 
@@ -48,6 +49,7 @@ def embed_file(
     output: Path,
     *,
     column: str | None = None,
+    settings: FileSettings | None = None,
     pooling: str = "mean",
     normalise: bool = False,
     task: str | None = None,
@@ -57,10 +59,11 @@ def embed_file(
 
     Args:
         predictor: A loaded run or encoder.
-        source: A CSV, TSV, JSON, JSONL, Excel or Parquet file.
+        source: A data file of any kind.
         output: A .npy file, an array of float32, (rows, hidden); or a .parquet file with the columns of the input as
             text and a column `vector`.
         column: The text column. Unless given: the run's, or the file's only one, or "text".
+        settings: How the input is written, where that differs from the task's files.
         pooling: As `Predictor.embed` takes it.
         normalise: Divide each vector by its length.
         task: The task whose adapter and `max_length` are used.
@@ -70,11 +73,9 @@ def embed_file(
         raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
     open_writer = _opener(output)
     specs = [predictor.task(task)] if task is not None else list(predictor.tasks.values())
-    dialect = specs[0].dialect if specs else PLAIN
+    dialect = (settings or FileSettings()).dialect_over(specs[0].dialect if specs else PLAIN)
     there = column_names(str(source), dialect=dialect)
     name = _text_column(specs, str(source), there, column)
-    if output.suffix.lower() == ".parquet" and VECTOR in there:
-        raise DataError(f"{source}: its column '{VECTOR}' would clash with the vectors.", hint="Rename it.")
     width = predictor.embed([], pooling=pooling, task=task).shape[1]  # also refuses a wrong pooling or task
     done = empty = 0
     with (
@@ -145,6 +146,8 @@ def _open_npy(path: Path, columns: list[str], width: int) -> Iterator[Write]:
 @contextmanager
 def _open_parquet(path: Path, columns: list[str], width: int) -> Iterator[Write]:
     """Append rows of text columns and vectors."""
+    if VECTOR in columns:
+        raise DataError(f"The column '{VECTOR}' of the input would clash with the vectors.", hint="Rename it.")
     try:
         import pyarrow
         import pyarrow.parquet

@@ -32,7 +32,7 @@ from palbert.reporting.report_task import Resampled, resample_scores
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.tasks.sets import files_of
-from palbert.tasks.sources import Split
+from palbert.tasks.sources import FileSettings, Split
 from palbert.training.hooks import read_records
 from palbert.verbs.baselines import baselines_of, read_baselines
 from palbert.verbs.decide import choose_decisions
@@ -71,6 +71,7 @@ def evaluate(
     data: Mapping[str, Any] | None = None,
     text: Sequence[str] = (),
     label: str | None = None,
+    settings: FileSettings | None = None,
     name: str | None = None,
 ) -> Report:
     """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
@@ -86,6 +87,7 @@ def evaluate(
             read with the task's own settings.
         text: The text columns of these rows, where they are named otherwise than in training.
         label: The label column of these rows, where it is named otherwise than in training.
+        settings: How files of these rows are written, where that differs from the task's files.
         name: The name of the evaluation of these rows; the names of the files, or "rows", unless given.
     """
     if split not in SPLITS:
@@ -97,7 +99,7 @@ def evaluate(
         place = folder if is_best else RunFolder(folder.evaluations / chosen.name)
         return _evaluate(folder, chosen, place, load_recipe(folder.recipe), split=split)
     recipe = load_recipe(folder.recipe, check_files=False)  # its own files may be elsewhere by now
-    with other_rows(recipe, data, text=text, label=label) as rows:
+    with other_rows(recipe, data, text=text, label=label, settings=settings) as rows:
         place = rows.place(folder, name, suffix="" if is_best else f"-{chosen.name}")
         return _evaluate(folder, chosen, place, recipe, split="test", rows=rows)
 
@@ -142,7 +144,7 @@ def _evaluate(
         "baselines": baselines,
         "rows": _rows(recipe, train, datasets, split),
         "probabilities": {name: each.summary() for name, each in assessments.items()},
-        "notes": [*worth_knowing(evidence), *decision_notes(results, assessments)],
+        "notes": [*decision_notes(results, assessments), *worth_knowing(evidence)],
         **_test_summary(recipe, tested),
         **({"files": rows.files} if rows else {}),
     }

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from palbert.reporting.display import shortened
+from palbert.runtime.progress import is_shown
 from palbert.verbs.findings import data, scores, training
 from palbert.verbs.findings.evidence import Evidence
 
@@ -41,6 +42,6 @@ def worth_knowing(evidence: Evidence) -> list[str]:
 
 
 def log_notes(notes: Sequence[str]) -> None:
-    """Log the most serious notes; a terminal shows them below the scores instead."""
+    """Log the most serious notes, as warnings unless progress is hidden; a terminal shows them below the scores."""
     for note in shortened(notes):
-        log.warning("%s", note)
+        log.log(logging.WARNING if is_shown() else logging.INFO, "%s", note)

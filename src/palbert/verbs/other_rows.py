@@ -16,7 +16,7 @@ from palbert.readers import resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
 from palbert.runtime.run_folder import RunFolder
-from palbert.tasks.sources import Source
+from palbert.tasks.sources import FileSettings, Source
 from palbert.tasks.spec import Task
 from palbert.verbs.in_memory import staged
 
@@ -67,7 +67,12 @@ def _files_of(place: RunFolder) -> Any:
 
 @contextmanager
 def other_rows(
-    recipe: Recipe, data: Mapping[str, Any], *, text: Sequence[str] = (), label: str | None = None
+    recipe: Recipe,
+    data: Mapping[str, Any],
+    *,
+    text: Sequence[str] = (),
+    label: str | None = None,
+    settings: FileSettings | None = None,
 ) -> Iterator[OtherRows]:
     """Read a run's recipe with other test rows; rows in memory are files while the block runs.
 
@@ -76,7 +81,9 @@ def other_rows(
         data: By task: a file or a list of files, or rows as `palbert.train` takes them.
         text: Text columns, where they are named otherwise than in training.
         label: The label column, where it is named otherwise than in training.
+        settings: How files are written, where that differs from the task's files.
     """
+    columns = {"text": [text] if isinstance(text, str) else list(text), "label": label}
     for name in data:
         if name not in recipe.tasks:
             raise DataError(f"Unknown task '{name}'.", hint=did_you_mean(str(name), recipe.tasks))
@@ -87,7 +94,9 @@ def other_rows(
     with staged(rows or None) as in_memory:
         paths = {**files, **{name: [str(places["test"])] for name, places in in_memory.files.items()}}
         tasks = {
-            name: task.model_copy(update={"test": _sources(task, paths.get(name, []), text=text, label=label)})
+            name: task.model_copy(
+                update={"test": _sources(task, paths.get(name, []), columns, settings or FileSettings())}
+            )
             for name, task in recipe.tasks.items()
         }
         stems = dict.fromkeys(Path(path).name.split(".")[0] for each in files.values() for path in each)
@@ -103,9 +112,11 @@ def _paths(given: Any) -> list[str]:
     return [str(path) for path in each] if all(isinstance(path, str | PathLike) for path in each) else []
 
 
-def _sources(task: Task, paths: Sequence[str], *, text: Sequence[str], label: str | None) -> tuple[Source, ...]:
-    if paths and text and len(text) != len(task.text):
-        raise DataError(f"Task '{task.name}' takes {len(task.text)} text columns, found {len(text)}.")
-    columns = {"text": tuple(text) or None, "label": label}
+def _sources(
+    task: Task, paths: Sequence[str], columns: Mapping[str, Any], settings: FileSettings
+) -> tuple[Source, ...]:
+    if paths and columns["text"] and len(columns["text"]) != len(task.text):
+        raise DataError(f"Task '{task.name}' takes {len(task.text)} text columns, found {len(columns['text'])}.")
+    given = {key: value for key, value in columns.items() if value} | settings.model_dump(exclude_none=True)
     absolute = [path if path.startswith("hf:") else str(Path(path).resolve()) for path in paths]
-    return tuple(Source.model_validate({"path": path, **columns}) for path in absolute)
+    return tuple(Source.model_validate({"path": path, **given}) for path in absolute)

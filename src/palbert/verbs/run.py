@@ -26,10 +26,15 @@ class Run:
 
     Args:
         path: The run folder.
+
+    Raises:
+        RunFolderError: There is no run in the folder.
     """
 
     def __init__(self, path: AnyPath) -> None:
         self.path = Path(path)
+        if not RunFolder(self.path).exists:
+            raise RunFolderError(f"{self.path}: there is no run here.", hint="Give the folder of a run.")
 
     @property
     def report(self) -> Summary:
@@ -37,8 +42,8 @@ class Run:
         file = RunFolder(self.path).report("json")
         try:
             return Summary(json.loads(file.read_text("utf-8")))
-        except (FileNotFoundError, NotADirectoryError):
-            hint = f'Make it with: palbert.evaluate("{self.path}")' if self.path.is_dir() else "Is the path right?"
+        except FileNotFoundError:
+            hint = f'Make it with: palbert.evaluate("{self.path}")'
             raise RunFolderError(f"{file}: no such file, so there is no report of a run.", hint=hint) from None
 
     @property
@@ -67,9 +72,15 @@ class Run:
         """Load the best checkpoint, or the named one, for prediction; see `palbert.load`."""
         return load(self.path, checkpoint=checkpoint, device=device, precision=precision)
 
-    def predict(self, task: str, texts: Sequence[Text]) -> Predictions:
-        """Predict for texts, or for pairs of texts if the task takes pairs, with the best checkpoint."""
-        return self.predictor.predict(task, texts)
+    def predict(self, task: str, texts: Sequence[Text], *, min_confidence: float | None = None) -> Predictions:
+        """Predict for texts, or for pairs of texts if the task takes pairs, with the best checkpoint.
+
+        Args:
+            task: Which task to ask.
+            texts: The texts, or pairs of texts.
+            min_confidence: Abstain where an answer is less likely to be right.
+        """
+        return self.predictor.predict(task, texts, min_confidence=min_confidence)
 
     def __fspath__(self) -> str:
         return str(self.path)

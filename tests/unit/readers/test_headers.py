@@ -51,7 +51,7 @@ def test_a_first_line_that_looks_like_data_is_answered_with_the_line_to_write(na
 
 def test_a_name_that_is_also_a_value_looks_like_data() -> None:
     assert "header = false" in str(no_column("a.csv", "text", {"fine": ["bad"], "pos": ["neg", "pos"]}))
-    assert headless_hint(["text", "label"], {"text": ["bad"], "label": ["neg", "pos"]}) == ""
+    assert headless_hint("a.csv", ["text", "label"], {"text": ["bad"], "label": ["neg", "pos"]}) == ""
 
 
 def test_names_in_json_and_parquet_are_never_taken_for_data() -> None:

@@ -41,3 +41,7 @@ def test_values_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
     (tmp_path / "deep.jsonl").write_text('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "utf-8")
     with pytest.raises(DataError, match=r"deep\.jsonl, line 1: the values are nested too deeply"):
         list(read_json_lines(tmp_path / "deep.jsonl", encoding=None, size=10))
+
+
+def test_nan_is_an_empty_cell(file: Write, read: Read) -> None:
+    assert read(file("a.jsonl", '{"label": NaN}\n{"label": 2}\n'))["label"] == [None, "2"]

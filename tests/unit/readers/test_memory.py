@@ -168,6 +168,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "texts": ([{"text": "a"}, "b"], r"row 1 \(counting from 0\): expected a dict .* found the text 'b'"),
     "array": (np.zeros((2, 2)), r"row 0 \(counting from 0\): expected a dict .* found numpy.ndarray"),
     "two columns": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are named 'a'"),
+    "nested dicts": (pd.DataFrame({"text": ["a", "b"]}).to_dict(), r"found a dict in 'text'\. Pass the table itself"),
+    "two arrow columns": (pa.table([["a"], ["b"]], names=["a", "a"]), "two columns are named 'a'"),
     "surrogate": ([{"text": "\ud800"}], r"row 0 \(counting from 0\): expected valid Unicode"),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palbert.errors import RecipeError
-from palbert.recipe.auto import described, settings_for, shape_of, with_chosen_settings
+from palbert.recipe.auto import described, settings_for, shape_of, with_chosen_settings, with_slow_heads
 from palbert.recipe.load import dump_recipe, make_recipe, read_toml
 from palbert.recipe.schema import Recipe
 
@@ -132,3 +132,10 @@ def test_a_probe_does_not_start_a_head_that_something_else_starts(changes: dict[
     own = {"pooling": "mean", "head_start": "probe"}
     with pytest.raises(RecipeError, match=message):
         make_recipe({"data": "samples", "tasks": {"sst": own}, **changes})
+
+
+@pytest.mark.parametrize(("rows", "start", "rate"), [(100, "probe", None), (300, "probe", 1e-3), (100, "random", 1e-3)])
+def test_heads_that_start_as_probes_of_few_rows_move_slowly(rows: int, start: str, rate: float | None) -> None:
+    own = {"pooling": "mean", "head_start": start}
+    recipe = make_recipe({"data": "samples", "tasks": {"sst": own}, "training": "auto"})
+    assert with_slow_heads(with_chosen_settings(recipe, rows), rows).optimizer.head_learning_rate == rate

@@ -51,3 +51,19 @@ def test_a_pair_is_taken_by_its_names_or_if_a_pair_is_asked_for() -> None:
         guess_text(unknown, list(unknown.cells), kind=None, place="tasks.own")
     with pytest.raises(RecipeError, match="several columns"):
         guess_text(known, list(known.cells), kind="single", place="tasks.own")
+
+
+def test_a_label_is_not_guessed_where_another_column_could_be_one() -> None:
+    texts = [f"a film of the year number {number}" for number in range(6)]
+    prices = [12, 99, 45, 31, 77, 20]
+    made = columns(review=texts, price=prices, city=["Rome", "Oslo"] * 3)
+    with pytest.raises(RecipeError, match=r"several columns of .* could be the label: 'price', 'city'"):
+        guess_label(made, list(made.cells), text_open=True, place="tasks.own")
+    named = columns(review=texts, price=prices, label=["Rome", "Oslo"] * 3)
+    assert guess_label(named, list(named.cells), text_open=True, place="tasks.own") == "label"
+
+
+@pytest.mark.parametrize("key", [[1, 2, 3, 4], ["2024-01-02", "2023-05-06", "2024-01-02", "2022-01-01"]])
+def test_numbered_rows_and_dates_are_no_labels(key: list[Any]) -> None:
+    made = columns(when=key, review=[f"a film number {n} of many" for n in range(4)], mood=["a", "b"] * 2)
+    assert guess_label(made, list(made.cells), text_open=True, place="tasks.own") == "mood"

@@ -41,7 +41,7 @@ def test_a_recipes_own_settings_take_precedence_over_the_catalogs() -> None:
     assert recipe.tasks["sst"].classes == CATALOG["sst"]["classes"]
 
 
-def test_a_task_with_a_training_file_and_a_description_of_its_own_is_not_the_catalogs(tmp_path: Path) -> None:
+def test_a_task_with_a_training_file_of_its_own_is_not_the_catalogs(tmp_path: Path) -> None:
     rows = "\n".join(["first,second,score", *(f"a dog {n},a cat {n},{n}" for n in (7, 8, 9, 7, 8, 9))])
     (tmp_path / "own.csv").write_text(rows + "\n")
     own = {"train": "own.csv", "text": ["first", "second"], "label": "score", "target": "number"}
@@ -54,13 +54,13 @@ def test_a_task_with_a_training_file_and_a_description_of_its_own_is_not_the_cat
 @pytest.mark.parametrize(
     "settings",
     [
-        {"train": "sst-train.tsv", "batch_size": 4, "weight": 2.0, "metrics": ["macro_f1"]},
+        {"batch_size": 4, "weight": 2.0, "metrics": ["macro_f1"]},
         {"target": "classes"},
         {"classes": ["1", "2", "3", "4", "5"]},
-        {"train": ["sst-train.tsv"], "head": "mlp", "prior": [0.2] * 5},
+        {"head": "mlp", "prior": [0.2] * 5},
     ],
 )
-def test_files_alone_or_a_description_alone_leave_a_task_in_the_catalog(settings: dict[str, Any]) -> None:
+def test_settings_without_a_training_file_leave_a_task_in_the_catalog(settings: dict[str, Any]) -> None:
     task = make_recipe({"data": "samples", "tasks": {"sst": settings}}).tasks["sst"]
     assert (task.text, task.label) == (("sentence",), "sentiment")
 
@@ -81,3 +81,9 @@ def test_a_written_recipe_means_the_same_without_the_catalog(name: str, tmp_path
     recipe = make_recipe({"data": "samples", "tasks": {name: {}}})
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe))
     assert load_recipe(tmp_path / "recipe.toml") == recipe
+
+
+def test_a_data_file_with_the_name_of_a_known_task_is_read_as_it_is(tmp_path: Path) -> None:
+    rows = "\n".join(["sentence,sentiment", *(f"a film like number {n},{n % 2}" for n in range(8))])
+    (tmp_path / "sst.csv").write_text(rows + "\n")
+    assert load_recipe(tmp_path / "sst.csv").tasks["sst"].classes == ("0", "1")

@@ -182,3 +182,44 @@ def test_a_written_recipe_has_what_was_inferred(infer: Infer, tmp_path: Path, mo
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe))
     monkeypatch.setattr(Columns, "of", lambda *_: pytest.fail("the written recipe leaves nothing open"))
     assert load_recipe(tmp_path / "recipe.toml") == recipe
+
+
+def write_csv(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["the film is awful number 0,neg", "the film is great number 1,pos", "the film is great number 2,neg"],
+        ["It was a joy.,1", "I left after an hour.,0", "It was fine for an evening.,1"],
+    ],
+)
+def test_a_file_without_a_header_is_refused_with_the_line_to_write(lines: list[str], tmp_path: Path) -> None:
+    with pytest.raises(
+        RecipeError, match=r"rows\.csv: the first line is not a header\. .*header = false.*--set tasks\.rows"
+    ):
+        load_recipe(write_csv(tmp_path / "rows.csv", *lines, *lines))
+    recipe = load_recipe(tmp_path / "rows.csv", overrides=["tasks.rows.header=false"])
+    assert (recipe.tasks["rows"].text, recipe.tasks["rows"].label) == (("1",), "2")
+
+
+def test_a_column_that_divides_the_rows_is_pointed_out(infer: Infer, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{**row, "part": ("train", "test")[number % 2]} for number, row in enumerate(REVIEWS)]
+    infer(rows, label="stars")
+    assert "the column 'part' says test, train, and is not used. Set split = \"part\"" in caplog.text
+
+
+def test_lists_of_a_0_or_1_for_each_class_are_refused(infer: Infer) -> None:
+    with pytest.raises(RecipeError, match="hold a 0 or 1 for each class"):
+        infer(labelled([1, 0], [0, 1], [1, 0]))
+
+
+def test_a_class_may_be_called_drop(infer: Infer) -> None:
+    assert infer(labelled("drop", "keep", "drop", "keep")).classes == ("drop", "keep")
+
+
+def test_numbers_that_may_be_names_keep_their_form(infer: Infer) -> None:
+    assert infer(labelled("01", "1", "1.0", "01")).classes == ("01", "1")
+    assert infer(labelled("1.1x", "1.10", "1.1", "1.10"), target="classes").classes == ("1.1", "1.10", "1.1x")

@@ -123,3 +123,18 @@ def test_a_written_recipe_holds_every_default() -> None:
     text = dump_recipe(make_recipe({**SST, "training": {"auto": False}}))
     for line in ("epochs = 3", "weight_decay = 0.01", 'pooling = "cls"', 'loss = "cross-entropy"', 'device = "auto"'):
         assert line in text.splitlines()
+
+
+def test_an_override_of_an_automatic_recipe_leaves_the_rest_automatic() -> None:
+    values = {"data": "samples", "tasks": ["sst"]}
+    assert load_recipe(values, overrides=["training.epochs=2"]).training.auto
+    assert not load_recipe(values, overrides=["training.epochs=2", "training.auto=false"]).training.auto
+    assert not load_recipe({**values, "training": {"epochs": 2}}, overrides=["training.batch_size=2"]).training.auto
+
+
+@pytest.mark.parametrize("name", ["rows.txt", "rows.ndjson", "missing.xls"])
+def test_a_file_of_unknown_kind_is_no_recipe(name: str, tmp_path: Path) -> None:
+    if name.startswith("rows"):
+        (tmp_path / name).write_text("text\n")
+    with pytest.raises(RecipeError, match=r"expected a recipe, \.toml, or a data file\. Data files are: .*\.csv"):
+        load_recipe(tmp_path / name)

@@ -37,7 +37,9 @@ def test_files_replace_those_of_the_recipe() -> None:
 
 def test_lists_of_names_stand_for_empty_tables() -> None:
     found = with_files({"tasks": ["sst", "sts"]}, {"sst": {"train": "/b.jsonl"}})
-    assert found == {"tasks": {"sst": {"train": "/b.jsonl"}, "sts": {}}}
+    assert found == {"tasks": {"sst": {"catalog": "sst", "train": "/b.jsonl"}, "sts": {}}}
+    described = with_files({"tasks": {"sst": {"text": "review"}}}, {"sst": {"train": "/b.jsonl"}})
+    assert described == {"tasks": {"sst": {"text": "review", "train": "/b.jsonl"}}}  # a task of one's own
 
 
 @pytest.mark.parametrize("values", [{"tasks": 3}, {"tasks": {"tone": 3}}])

@@ -135,7 +135,7 @@ def test_the_fingerprint_of_an_unchanged_recipe_stays_the_same_in_later_versions
     files = files_of(Path(values["data"]))
     full = {
         "tasks": {
-            "sst": {**files, "pooling": "mean", "loss": "cross-entropy", "head": "mlp"},
+            "sst": {**files, "catalog": "sst", "pooling": "mean", "loss": "cross-entropy", "head": "mlp"},
             "sts": {**files, "catalog": "sts", "text": "sentence", "kind": "single", "pooling": "cls"},
         },
         "adapters": {"name": "pal", "size": 12},

@@ -38,7 +38,7 @@ def test_anything_else_is_refused(text: str) -> None:
         (1.23, "1.2 s"),
         (42.4, "42 s"),
         (99, "99 s"),
-        (100, "2 min"),
+        (100, "1 min 40 s"),
         (720, "12 min"),
         (3599, "1 h"),
         (4800, "1 h 20 min"),
@@ -53,3 +53,8 @@ def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (725, "12:05"), (3723, "1:02:03")])
 def test_a_clock_shows_hours_only_if_there_are_any(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(100, "1 min 40 s"), (120, "2 min"), (599.7, "10 min"), (660, "11 min")])
+def test_a_few_minutes_are_written_with_their_seconds(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text

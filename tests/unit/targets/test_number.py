@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from palbert.targets.number import Number
@@ -32,7 +33,13 @@ def test_the_baseline_is_the_mean() -> None:
     assert Number().spread(labels) == "1 … 6, mean 3.00"
 
 
-def test_a_number_is_written_with_six_digits_in_files_and_two_in_a_terminal() -> None:
+def test_a_number_is_written_in_full_in_files_and_with_two_digits_in_a_terminal() -> None:
     number = Number(range=(0.0, 5.0))
-    assert number.show(4.123456789) == "4.12346" and number.line(4.123456789, None) == "4.12"
+    assert number.show(4.123456789) == "4.123457" and number.line(4.123456789, None) == "4.12"
     assert number.parse("5.0000001") == 5.0000001  # rounding in the file is not an error
+
+
+@pytest.mark.parametrize("value", [1_000_001.5, 0.1, -3.0, 1234.5677])
+def test_a_number_in_a_file_is_read_again_as_it_was(value: float) -> None:
+    target = Number()
+    assert np.float32(target.parse(target.show(np.float32(value)))) == np.float32(value)

@@ -13,6 +13,7 @@ import palbert
 from palbert.errors import TrainingError
 from palbert.extend import Callback, Evaluation, Trainer
 from palbert.recipe.schema import Recipe
+from palbert.training.callbacks import check_callbacks
 from palbert.training.hooks import read_records
 from palbert.verbs import train as verb
 
@@ -71,6 +72,12 @@ def test_an_error_names_the_callback_and_its_method(recipe: MakeRecipe, tmp_path
 def test_anything_but_an_instance_is_refused_before_anything_is_loaded(
     recipe: MakeRecipe, tmp_path: Path, wrong: Any
 ) -> None:
-    with pytest.raises(TypeError, match=r"expected instances of classes derived from palbert\.extend\.Callback, found"):
+    with pytest.raises(TypeError, match=r"expected a list of instances of palbert\.extend\.Callback, found"):
         palbert.train(recipe(), out=tmp_path / "run", callbacks=[wrong])
     assert not (tmp_path / "run").exists()
+
+
+def test_a_callback_outside_a_list_is_refused() -> None:
+    for given in (Callback(), Callback):
+        with pytest.raises(TypeError, match="expected a list of instances"):
+            check_callbacks(given)  # type: ignore[arg-type]

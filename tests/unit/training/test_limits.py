@@ -145,7 +145,7 @@ def test_a_time_limit_is_text_or_seconds(recipe: MakeRecipe, given: Any, seconds
 
 
 def test_a_time_limit_that_is_not_a_duration_is_refused(recipe: MakeRecipe) -> None:
-    with pytest.raises(RecipeError, match=r'training\.time_limit: .*"30 min".*found "soon"'):
+    with pytest.raises(RecipeError, match=r"training\.time_limit: .*\"30 min\".*found 'soon'"):
         recipe(training={"time_limit": "soon"})
 
 

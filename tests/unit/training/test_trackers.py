@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from palbert.errors import MissingExtraError
+from palbert.errors import MissingExtraError, TrainingError
 from palbert.training import trackers
 from palbert.training.trackers import check_trackers, open_trackers, scalars
 
@@ -89,3 +89,12 @@ def test_wandb_gets_settings_records_and_the_report(tmp_path: Path, monkeypatch:
         ("finish", 0),
     ]
     assert Run.summary == {"report/overall": 0.5}
+
+
+def test_an_error_of_a_service_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **settings: Any) -> None:
+        raise ValueError("no login")
+
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", (refuse, "W&B needs"))  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match=r"run\.wandb: the service refuses the run: ValueError: no login"):
+        open_trackers({"wandb": "mine"}, tmp_path, config={}, resume=False)

@@ -148,3 +148,9 @@ def test_runs_with_other_classes_for_a_task_are_refused(trained: Path, run_copy:
     result = cli("compare", trained, run_copy)
     assert result.code == 2 and "have different answers for 'quora'" in result.err
     assert "duplicate" in result.err and "same)" in result.err and "list them in both recipes" in result.err
+
+
+def test_runs_scored_on_different_texts_are_refused(trained: Path, run_copy: Path, cli: Cli) -> None:
+    rewrite(run_copy, "sst", lambda rows: [{**row, "text": f"{row['text']} again"} for row in rows])
+    result = cli("compare", trained, run_copy)
+    assert result.code == 2 and "were scored on different sst rows" in result.err

@@ -83,3 +83,21 @@ def test_a_run_that_replaces_folds_removes_their_scores(values: dict[str, Any], 
     palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
     palbert.train(values, out=tmp_path / "runs", force=True)
     assert module.folds_in(tmp_path / "runs") is None
+
+
+def test_folds_are_compared_with_baselines(values: dict[str, Any], tmp_path: Path) -> None:
+    found = palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
+    reports = [palbert.Run(tmp_path / "runs" / f"fold-{fold}").report for fold in (1, 2)]
+    expected = sum(report["baselines"]["linear probe"]["own"] for report in reports) / 2
+    assert found.summary["baselines"]["linear probe"]["own"] == pytest.approx(expected)
+    assert "linear probe" in repr(found)
+    worse = found.summary["tasks"]["own"]["mean"] < expected
+    assert any("worse than the baseline" in note for note in found.summary["notes"]) or not worse
+
+
+def test_changed_rows_are_refused_when_folds_continue(values: dict[str, Any], tmp_path: Path) -> None:
+    palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
+    with (tmp_path / "own.jsonl").open("a") as stream:
+        stream.write(json.dumps({"text": "another film", "label": "good"}) + "\n")
+    with pytest.raises(RunFolderError, match=r"own\.jsonl has changed since fold 1 was trained"):
+        palbert.cross_validate(values, folds=2, out=tmp_path / "runs", resume=True)

@@ -87,7 +87,7 @@ def test_nothing_is_written_unless_all_is_well(model: palbert.Predictor, source:
     with pytest.raises(DataError, match="Unknown task"):
         embed_file(model, source, tmp_path / "out.npy", column="sentence", task="stss")
     source.write_text('{"vector": 1, "sentence": "a"}\n')
-    with pytest.raises(DataError, match="column 'vector' would clash"):
+    with pytest.raises(DataError, match="column 'vector' of the input would clash"):
         embed_file(model, source, tmp_path / "out.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "there.npy"]
     embed_file(model, source, tmp_path / "there.npy", force=True)

@@ -70,13 +70,12 @@ def test_names_in_a_run_are_escaped(run_copy: Path) -> None:
 
 
 def test_a_folder_without_a_report_says_so(tmp_path: Path) -> None:
-    run = palbert.Run(tmp_path / "absent")
-    assert repr(run) == f"Run {tmp_path / 'absent'}, without a report"
+    (tmp_path / "recipe.toml").touch()
+    run = palbert.Run(tmp_path)
+    assert repr(run) == f"Run {tmp_path}, without a report"
     assert "none" in run._repr_html_()
-    with pytest.raises(RunFolderError, match=r"report\.json: no such file.*Is the path right\?"):
-        _ = run.report
-    with pytest.raises(RunFolderError, match=r"Make it with: palbert\.evaluate"):
-        _ = palbert.Run(tmp_path).scores
+    with pytest.raises(RunFolderError, match=r"report\.json: no such file.*Make it with: palbert\.evaluate"):
+        _ = run.scores
 
 
 def test_results_of_other_verbs_are_shown_as_tables(run: palbert.Run, run_copy: Path) -> None:
@@ -93,3 +92,14 @@ def test_a_prediction_is_shown_with_rounded_probabilities() -> None:
     assert repr(found) == "Prediction(answer='kind', probabilities={'rude': 0.123, 'kind': 0.877})"
     assert repr(palbert.Prediction(2.5)) == "Prediction(answer=2.5)"
     assert "<td" in found._repr_html_()
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="there is no run here"):
+        palbert.Run(tmp_path / "nothing")
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_run_abstains_as_its_model_does(run: palbert.Run) -> None:
+    [answer] = run.predict("sst", ["a film"], min_confidence=1.0)
+    assert answer.abstained and answer.answer is None

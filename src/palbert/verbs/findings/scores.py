@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from palbert.verbs.findings.evidence import Evidence
 WIDE = 0.1
 """An interval is wide if it covers more than this share of the way from the worst to the best score."""
 
+FEW = 30
+"""With fewer scored rows, no interval can be trusted."""
+LEARNED = 0.5
+"""Training rows are learned if the last loss is below this times the first."""
 REMEDIES = {
     "cosine": 'pair_input = "siamese", pooling = "mean" and head = "cosine" start from that cosine',
     "linear probe": 'training = "auto" starts from that model, and pooling = "mean" sees the same vectors',
@@ -27,11 +32,22 @@ def constant_answer(evidence: Evidence) -> Iterator[str]:
     for result in evidence.results:
         if _is_constant(result):
             shown = result.target.show(result.target.answer(result.predicted[0])) or "no class"
-            yield (
-                f"{result.task}: the model answers '{shown}' for all {len(result.gold)} rows. It has learned too "
-                "little: train longer (training.epochs), raise optimizer.head_learning_rate, or add rows of the "
-                "other labels."
-            )
+            yield f"{result.task}: the model answers '{shown}' for all {len(result.gold)} rows. {_learn_more(evidence)}"
+
+
+def _learn_more(evidence: Evidence) -> str:
+    """Say what to do about a model that always gives the same answer."""
+    losses = [record["losses"].values() for record in evidence.records_of("train")]
+    ends = [fmean(loss for loss in losses[end] if loss is not None) for end in (0, -1)] if losses else []
+    if ends and ends[1] < LEARNED * ends[0]:
+        return (
+            "It has learned its training rows, but no rule for others: add rows of the other labels, or set "
+            'class_weights = "balanced" and a first metric that counts all classes alike, such as "macro_f1".'
+        )
+    return (
+        "It has learned too little: train longer (training.epochs), raise optimizer.head_learning_rate, or add rows of "
+        "the other labels."
+    )
 
 
 def below_baseline(evidence: Evidence) -> Iterator[str]:
@@ -86,10 +102,13 @@ def wide_interval(evidence: Evidence) -> Iterator[str]:
         ends = evidence.intervals.get(result.task)
         if ends is None:
             continue
-        metric = find_metric(result.metric)
-        if abs(metric.scaled(ends["high"]) - metric.scaled(ends["low"])) > WIDE:
+        metric, rows = find_metric(result.metric), len(result.gold)
+        if rows < FEW and ends["low"] == ends["high"]:
+            scored = plural(rows, f"{result.split} row")
+            yield f"{result.task}: {scored} cannot tell how good the answers are. Score more rows."
+        elif abs(metric.scaled(ends["high"]) - metric.scaled(ends["low"])) > WIDE:
             yield (
-                f"{result.task}: with {len(result.gold)} {result.split} rows, its {result.metric} may be anywhere from "
+                f"{result.task}: with {rows} {result.split} rows, its {result.metric} may be anywhere from "
                 f"{number(ends['low'])} to {number(ends['high'])}. Score more rows before you trust small differences."
             )
 

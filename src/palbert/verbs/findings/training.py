@@ -23,6 +23,9 @@ STILL_RISING = 0.005
 """A score still rises if the last epoch is better than all before by more than this, mapped to 0…1."""
 
 
+RAISE_LIMIT = "The run finished early: raise the limit that ended it."
+
+
 def too_few_steps(evidence: Evidence) -> Iterator[str]:
     """Name tasks that were trained in few steps."""
     drawn: Counter[str] = Counter()
@@ -32,11 +35,10 @@ def too_few_steps(evidence: Evidence) -> Iterator[str]:
     for name in evidence.datasets:
         if 0 < drawn[name] < ENOUGH_STEPS:
             epochs = evidence.recipe.training.epochs
-            more = epochs * -(-ENOUGH_STEPS // drawn[name])
-            yield (
-                f"{name}: trained in {plural(drawn[name], 'step')}; fewer than {ENOUGH_STEPS} are rarely enough. "
-                f"Raise training.epochs from {epochs} to {more}, or lower training.batch_size."
-            )
+            more = f"training.epochs from {epochs} to {epochs * -(-ENOUGH_STEPS // drawn[name])}"
+            remedy = RAISE_LIMIT if _ended_early(evidence) else f"Raise {more}, or lower training.batch_size."
+            steps = plural(drawn[name], "step")
+            yield f"{name}: trained in {steps}; fewer than {ENOUGH_STEPS} are rarely enough. {remedy}"
 
 
 def unstable_loss(evidence: Evidence) -> Iterator[str]:
@@ -50,10 +52,9 @@ def unstable_loss(evidence: Evidence) -> Iterator[str]:
                 "optimizer.learning_rate, or warm up with optimizer.schedule."
             )
         elif _rises(lines):
-            yield (
-                f"{name}: its training loss rose towards the end. Lower optimizer.learning_rate, or let it fall with "
-                'optimizer.schedule = "stlr".'
-            )
+            falls = evidence.recipe.optimizer.schedule.name != "constant"
+            fall = "" if falls else ', or let it fall with optimizer.schedule = "stlr"'
+            yield f"{name}: its training loss rose towards the end. Lower optimizer.learning_rate{fall}."
 
 
 def best_before_training(evidence: Evidence) -> Iterator[str]:
@@ -75,10 +76,12 @@ def still_rising(evidence: Evidence) -> Iterator[str]:
     if last - max(before) > STILL_RISING:
         epochs = evidence.recipe.training.epochs
         longer = "more epochs in the last phase" if evidence.recipe.phases else f"training.epochs = {2 * epochs}"
-        yield (
-            f"The dev score still rose in the last epoch, from {number(max(before))} to {number(last)}. "
-            f"Train longer: {longer}."
-        )
+        remedy = RAISE_LIMIT if _ended_early(evidence) else f"Train longer: {longer}."
+        yield f"The dev score still rose at the end, from {number(max(before))} to {number(last)}. {remedy}"
+
+
+def _ended_early(evidence: Evidence) -> bool:
+    return any(evidence.records_of("end"))
 
 
 def _losses(evidence: Evidence) -> dict[str, list[tuple[int, float]]]:

@@ -70,7 +70,11 @@ def test_a_score_that_was_best_before_training_is_reported(evidence: Make) -> No
 
 def test_a_score_that_still_rises_asks_for_more_epochs(evidence: Make) -> None:
     [note] = training.still_rising(evidence(records=evaluations([0.3, 0.5, 0.6, 0.7])))
-    assert note == (
-        "The dev score still rose in the last epoch, from 0.600 to 0.700. Train longer: training.epochs = 6."
-    )
+    assert note == ("The dev score still rose at the end, from 0.600 to 0.700. Train longer: training.epochs = 6.")
     assert list(training.still_rising(evidence(records=evaluations([0.3, 0.6, 0.601])))) == []
+
+
+def test_a_run_that_a_limit_ended_is_told_to_raise_it(evidence: Make) -> None:
+    drawn = {"kind": "epoch", "drawn": {"reviews": 3}}
+    [note] = training.too_few_steps(evidence(records=[drawn, {"kind": "end", "step": 3, "reason": "time"}]))
+    assert note.endswith("The run finished early: raise the limit that ended it.")
