@@ -11,7 +11,7 @@ from typing import Any
 from palbert.errors import RecipeError
 from palbert.readers import Chunk, Dialect, read_chunks
 from palbert.targets.decimals import Decimals, as_number, label_key
-from palbert.targets.labels import DROP
+from palbert.targets.labels import DROP, read_factor
 from palbert.tasks.sources import SPLIT_NAMES, Source
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def _mapped(label: str, mapping: Any) -> str:
     number = as_number(label)
     if isinstance(mapping, str) and number is not None:
         try:
-            return label_key(repr(number * float(mapping.lstrip("×x* "))))
+            return label_key(repr(number * read_factor(mapping)))
         except ValueError:
             return label_key(label)  # not a factor, which is explained when the recipe is checked
     return label_key(label)

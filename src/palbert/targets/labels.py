@@ -32,7 +32,7 @@ class LabelReader:
     ) -> None:
         self.target = target
         self.decimals = Decimals(decimal)
-        self.factor = float(labels.lstrip("×x* ")) if isinstance(labels, str) else 1.0
+        self.factor = read_factor(labels) if isinstance(labels, str) else 1.0
         self.mapping = None if labels is None or isinstance(labels, str) else _by_key(labels)
         self.known: dict[Any, Any] = {}
 
@@ -69,6 +69,11 @@ class LabelReader:
             return raw
         number = as_number(raw)
         return math.nan if number is None else number * self.factor
+
+
+def read_factor(text: str) -> float:
+    """Read a factor such as "x4" or "×0.5"; raise ValueError for anything else."""
+    return float(text.lstrip("×x* "))
 
 
 class ClassIndex:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -28,33 +28,34 @@ class Callbacks(Hook):
 
     def on_start(self, trainer: Trainer) -> None:
         """Call `on_start`."""
-        for callback in self.callbacks:
-            with _named(callback, "on_start", trainer):
-                callback.on_start(trainer)
+        self._call("on_start", trainer)
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
         """Call `on_step`."""
-        for callback in self.callbacks:
-            with _named(callback, "on_step", trainer):
-                callback.on_step(trainer, losses, tokens)
+        self._call("on_step", trainer, losses, tokens)
 
     def on_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
         """Call `on_evaluation`."""
-        for callback in self.callbacks:
-            with _named(callback, "on_evaluation", trainer):
-                callback.on_evaluation(trainer, evaluation)
+        self._call("on_evaluation", trainer, evaluation)
 
     def on_stop(self, trainer: Trainer) -> None:
         """Call `on_stop`."""
-        for callback in self.callbacks:
-            with _named(callback, "on_stop", trainer):
-                callback.on_stop(trainer)
+        self._call("on_stop", trainer)
 
     def on_end(self, trainer: Trainer) -> None:
         """Call `on_end`."""
+        self._call("on_end", trainer)
+
+    def _call(self, method: str, trainer: Trainer, *arguments: Any) -> None:
         for callback in self.callbacks:
-            with _named(callback, "on_end", trainer):
-                callback.on_end(trainer)
+            try:
+                getattr(callback, method)(trainer, *arguments)
+            except Exception as error:
+                raise TrainingError(
+                    f"The callback {type(callback).__name__} failed in {method}, at step {trainer.position.step}: "
+                    f"{type(error).__name__}: {error}",
+                    hint="The traceback shows where. The run can be resumed from its last checkpoint.",
+                ) from error
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
@@ -64,15 +65,3 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
         if not listed or not isinstance(callback, Callback):
             found = f"the class {callback.__name__}" if isinstance(callback, type) else repr(callback)
             raise TypeError(f"callbacks: expected a list of instances of palbert.extend.Callback, found {found}.")
-
-
-@contextmanager
-def _named(callback: Callback, method: str, trainer: Trainer) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise TrainingError(
-            f"The callback {type(callback).__name__} failed in {method}, at step {trainer.position.step}: "
-            f"{type(error).__name__}: {error}",
-            hint="The traceback shows where. The run can be resumed from its last checkpoint.",
-        ) from error
