@@ -61,8 +61,9 @@ def below_baseline(evidence: Evidence) -> Iterator[str]:
             continue
         name, other = min(known.items(), key=lambda item: score.gain_over(item[1]))
         compared = f"than the baseline '{name}', {number(other)}."
-        improve = _remedy(evidence, result, name, perfect=find_metric(metric).scaled(value) == 1)
-        if score.gain_over(other) < 0:
+        worse = score.gain_over(other) < 0
+        improve = _remedy(evidence, result, name, worse=worse, perfect=find_metric(metric).scaled(value) == 1)
+        if worse:
             yield f"{result.task}: {metric} {number(value)} is worse {compared} {improve}"
         elif not score.clearly_beats(other) and score.low is not None:
             yield (
@@ -71,12 +72,13 @@ def below_baseline(evidence: Evidence) -> Iterator[str]:
             )
 
 
-def _remedy(evidence: Evidence, result: TaskResult, baseline: str, *, perfect: bool) -> str:
+def _remedy(evidence: Evidence, result: TaskResult, baseline: str, *, worse: bool, perfect: bool) -> str:
     """Say what to do about a score that a baseline reaches."""
     if perfect:
         return "Both are perfect: score harder or more rows to tell them apart."
     if evidence.recipe.tasks[result.task].head_start == "probe":
-        return "Training started from there: label more rows, or use the simpler model."
+        remedy = "label more rows, or use the simpler model" if worse else "label more rows, or score more to be sure"
+        return f"Training started from there: {remedy}."
     known = f"; {REMEDIES[baseline]}" if baseline in REMEDIES else ""
     return f"To improve it, train for more epochs or with a higher optimizer.learning_rate{known}."
 
