@@ -65,9 +65,15 @@ def _trained_parts(recipe: Recipe) -> Iterator[str]:
 def _probe_start(recipe: Recipe) -> Iterator[str]:
     for name, task in recipe.tasks.items():
         if task.head_start == "probe" and recipe.pretraining:
-            yield f"tasks.{name}.head_start: a probe of the encoder before [pretraining] does not fit the one after it."
+            yield (
+                f"tasks.{name}.head_start: a probe of the encoder before [pretraining] does not fit the one after it. "
+                "Leave head_start out."
+            )
         if task.head_start != "random" and "heads" in recipe.encoder.keep:
-            yield f'tasks.{name}.head_start: encoder.keep names "heads", which gives this head its start.'
+            yield (
+                f'tasks.{name}.head_start: encoder.keep names "heads", so the head starts as it was. '
+                "Leave one of the two out."
+            )
 
 
 def _mixout(recipe: Recipe) -> Iterator[str]:

@@ -72,8 +72,8 @@ def load_recipe(
     try:
         recipe = make_recipe(values, folder=folder, name=name, check_files=check_files)
     except RecipeError as error:
-        if is_data_file(name):
-            error.hint = error.hint or f"Settings of a data file: --set tasks.{task_name(name)}.KEY=VALUE"
+        if is_data_file(name) and " = " in error.message:  # it names a setting, and there is no recipe to write it into
+            error.hint = error.hint or f"Give such a setting as --set tasks.{task_name(name)}.KEY=VALUE"
         raise
     for override in overrides:
         phases = enumerate(values.get("phases", ()))

@@ -138,3 +138,10 @@ def test_a_file_of_unknown_kind_is_no_recipe(name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("text\n")
     with pytest.raises(RecipeError, match=r"expected a recipe, \.toml, or a data file\. Data files are: .*\.csv"):
         load_recipe(tmp_path / name)
+
+
+def test_a_damaged_data_file_is_not_answered_with_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('[{"text": "x"')
+    with pytest.raises(RecipeError, match="not valid JSON") as caught:
+        load_recipe(tmp_path / "rows.json")
+    assert caught.value.hint is None
