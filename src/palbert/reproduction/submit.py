@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -72,8 +73,9 @@ def submit(
         predictor = load(folder.path, checkpoint="last")  # no rows are left to choose a best one on
     target_folder = Path(out or folder.submission)
     _refuse_to_replace(target_folder, list(rows), split, predictor, force=force)
-    answers = [_predict(predictor, name, split, each) for name, each in rows.items()]
-    written = write_submission(target_folder, answers)
+    with folder.locked("submitting") if out is None else nullcontext():
+        answers = [_predict(predictor, name, split, each) for name, each in rows.items()]
+        written = write_submission(target_folder, answers)
     return Submission(folder.path, written, {each.task.name: len(each.ids) for each in answers})
 
 

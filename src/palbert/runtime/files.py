@@ -7,14 +7,53 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import shutil
-import tempfile
+import sys
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
+from palbert.runtime.durable import make_folder, sync_file, sync_folder, sync_tree
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
+PART, OLD = ".part", ".old"
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.(part|old)|\..+\.(part|old)")
+"""Names of what is being written or replaced; those of earlier versions have no number."""
+SETTLED = 10
+"""Seconds after which what is being written has been locked by its writer."""
+UNTOUCHED = "what was there before is untouched"
+FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or give another folder with --out.")
+REFUSED = (None, None)
+PROBLEMS: dict[int | None, tuple[str | None, str | None]] = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EACCES: REFUSED,
+    errno.EPERM: REFUSED,
+    errno.EROFS: REFUSED,
+    errno.ENOTDIR: REFUSED,
+    errno.EFBIG: (
+        f"the file is larger than the file system or the shell's limit allows; {UNTOUCHED}.",
+        "Raise the limit (ulimit -f unlimited), or write to another file system.",
+    ),
+    errno.EIO: (f"the disk reports an error; {UNTOUCHED}.", "Check the disk (dmesg), or write to another one."),
+    errno.ENAMETOOLONG: ("the name is longer than the file system allows.", "Give a shorter name or path."),
+    errno.EISDIR: ("expected a file, found a folder of this name.", "Give the name of a file."),
+    errno.ELOOP: ("the path leads through symbolic links in a circle.", "Remove the circle, or give another path."),
+    errno.EMFILE: (
+        f"too many files are open in this process; {UNTOUCHED}.",
+        "Raise the limit (ulimit -n 4096), and start again; a run continues with --resume.",
+    ),
+    errno.ENFILE: (f"too many files are open on this machine; {UNTOUCHED}.", "End other programs, and start again."),
+}
+"""What went wrong and what to do, by the system's error number."""
 
 AnyPath = str | os.PathLike[str]
 """A path as text, a Path, or a Run."""
@@ -56,37 +95,61 @@ class CSVWriter:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file atomically: even after a crash, readers see either the old content or the new."""
+    """Write a file atomically: even after a power loss, readers see either the old content or the new."""
     with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary file; it replaces `target` when the block ends without an error."""
+    """Yield a temporary file; it replaces `target`, flushed to the disk, when the block ends without an error.
+
+    Several processes may write one target at the same time: each writes its own temporary file, and the last one stays.
+    """
     with disk_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.part")
-        try:
-            yield temporary
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        make_folder(target.parent)
+        remove_abandoned(target.parent, name=target.name)
+        temporary = _temporary(target, PART)
+        with _held(temporary):
+            try:
+                yield temporary
+                sync_file(temporary)
+                temporary.replace(target)
+                sync_folder(target.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder; it replaces `target` when the block ends without an error."""
+def new_folder(target: Path, *, former: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary folder; it replaces `target`, flushed to the disk, when the block ends without an error.
+
+    Args:
+        target: The folder to make or replace.
+        former: Where the replaced folder is kept, next to `target`; what is there is replaced. It is removed unless
+            given.
+    """
     with _folder_for(target) as temporary:
         yield temporary
-        old = target.with_name(f".{target.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            target.rename(old)
-        temporary.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
+        sync_tree(temporary)
+        old = former or _temporary(target, OLD)
+        while True:
+            if former:
+                shutil.rmtree(former, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                target.rename(old)
+            try:
+                temporary.rename(target)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    recover_folder(target)
+                    raise
+                old = former or _temporary(target, OLD)  # another process has put a folder there just now
+        sync_folder(target.parent)
+        if not former:
+            for each in _old_ones(target):
+                shutil.rmtree(each, ignore_errors=True)
 
 
 @contextmanager
@@ -99,6 +162,7 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
     """
     with _folder_for(target) as temporary:
         yield temporary
+        sync_tree(temporary)
         if target.is_dir() and not (target / mark).is_file():
             shutil.rmtree(target, ignore_errors=True)
         try:
@@ -106,43 +170,123 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
         except OSError:
             if not (target / mark).is_file():
                 raise
+        sync_folder(target.parent)
 
 
 @contextmanager
 def _folder_for(target: Path) -> Iterator[Path]:
     """Yield an empty folder next to `target`; remove what is left of it afterwards."""
     with disk_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        temporary.chmod(0o755)  # mkdtemp hides its folder from others
-        try:
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        make_folder(target.parent)
+        remove_abandoned(target.parent, name=target.name)
+        temporary = _temporary(target, PART)
+        temporary.mkdir(0o755)
+        with _held(temporary):
+            try:
+                yield temporary
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
 
 
 def recover_folder(target: Path) -> None:
     """Restore the old folder if a crash came between the two renames of `new_folder`."""
-    old = target.with_name(f".{target.name}.old")
-    if old.exists() and not target.exists():
-        old.rename(target)
+    if target.exists():
+        return
+    for old in _old_ones(target):  # the newest first
+        with suppress(OSError):  # another process was quicker
+            old.rename(target)
+            sync_folder(target.parent)
+            return
+
+
+def recover_folders(parent: Path) -> None:
+    """Restore all folders of a folder that a crash left moved away, and remove what is left of killed writers."""
+    for old in parent.glob(f".*{OLD}"):
+        recover_folder(old.with_name(re.sub(rf"(\.[0-9a-f]{{12}})?\{OLD}$", "", old.name[1:])))
+    for old in parent.glob(f".*{OLD}"):
+        shutil.rmtree(old, ignore_errors=True)
+    remove_abandoned(parent)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that palbert gives to what it has not finished writing."""
+    return TEMPORARY.fullmatch(name) is not None
+
+
+def remove_abandoned(folder: Path, *, name: str | None = None) -> None:
+    """Remove what killed processes had begun to write in a folder, of one target if its name is given.
+
+    A writer holds a lock on what it writes, which ends with the writer. Where there are no locks, nothing is removed.
+    """
+    target = re.escape(_shortened(name)) if name else ".+"
+    own = re.compile(rf"\.{target}\.[0-9a-f]{{12}}\{PART}")
+    for path in list(folder.iterdir()) if fcntl else ():
+        if own.fullmatch(path.name) and _is_abandoned(path):
+            with suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        if time.time() - os.fstat(opened).st_mtime < SETTLED:  # its writer may be about to lock it
+            return False
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # its writer is alive, or the file system has no locks
+        return False
+    finally:
+        os.close(opened)
+    return True
+
+
+@contextmanager
+def _held(temporary: Path) -> Iterator[None]:
+    """Hold a lock on a temporary file or folder, which is made if needed, so that others know that it is in use."""
+    flags = os.O_RDONLY if temporary.is_dir() else os.O_RDWR | os.O_CREAT
+    opened = None if fcntl is None else os.open(temporary, flags, 0o666)
+    try:
+        if opened is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        if opened is not None:
+            os.close(opened)
+
+
+def _temporary(target: Path, suffix: str) -> Path:
+    """Return a name next to `target` that no other writer uses."""
+    return target.with_name(f".{_shortened(target.name)}.{secrets.token_hex(6)}{suffix}")
+
+
+def _shortened(name: str) -> str:
+    """Return the start of a name: with what is added to it, it must not become longer than file systems allow."""
+    return name.encode()[:200].decode(errors="ignore")
+
+
+def _old_ones(target: Path) -> list[Path]:
+    """Return where `new_folder` has moved a target, the newest first; without a number, as earlier versions did."""
+    name = re.escape(_shortened(target.name))
+    pattern = re.compile(rf"\.{name}(\.[0-9a-f]{{12}})?\{OLD}")
+    parent = target.parent
+    found = [path for path in parent.iterdir() if pattern.fullmatch(path.name)] if parent.is_dir() else []
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Raise RunFolderError for a full or read-only disk."""
+    """Raise RunFolderError for what the disk or the file system refuses."""
     try:
         yield
     except Exception as error:
         number = _error_number(error)
-        if number in (errno.ENOSPC, errno.EDQUOT):
-            raise RunFolderError(
-                f"{path}: the disk is full; what was there before is untouched.",
-                hint="Free some space, or give another folder with --out.",
-            ) from error
-        if number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
-            raise RunFolderError(f"{path}: cannot be written: {os.strerror(number)}.") from error
-        raise
+        if number not in PROBLEMS:
+            raise
+        problem, hint = PROBLEMS[number]
+        raise RunFolderError(f"{path}: {problem or f'cannot be written: {os.strerror(number)}.'}", hint=hint) from error
 
 
 def _error_number(error: Exception) -> int | None:

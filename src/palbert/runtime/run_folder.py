@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import CheckpointError, RunFolderError
-from palbert.runtime.files import disk_errors, recover_folder
-
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
+from palbert.runtime.files import disk_errors, is_temporary, recover_folder, recover_folders, write_text
+from palbert.runtime.ownership import is_marked, is_metrics_log, is_resolved_recipe, locked_folder, mark
 
 SPLITS = ("train", "dev", "test")
 
@@ -92,14 +86,26 @@ class RunFolder:
         return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
 
     @property
+    def marker(self) -> Path:
+        """Proves that palbert has made this folder; written before everything else."""
+        return self.path / ".palbert-run.json"
+
+    @property
     def exists(self) -> bool:
-        """Whether a run is here."""
-        return self.recipe.is_file() or self.metrics.is_file()
+        """Whether a run is here that palbert can prove to have written."""
+        return is_marked(self.marker) or is_resolved_recipe(self.recipe) or is_metrics_log(self.metrics)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing is here but what a run killed at its very start leaves."""
+        return all(path == self.marker or is_temporary(path.name) for path in self.path.iterdir())
 
     @property
     def has_begun(self) -> bool:
         """Whether there is a checkpoint to resume from."""
         recover_folder(self.checkpoints / "last")
+        if not (self.checkpoints / "last").exists() and (self.checkpoints / "previous").exists():
+            (self.checkpoints / "previous").rename(self.checkpoints / "last")  # killed between two renames
         return (self.checkpoints / "last").exists()
 
     @property
@@ -108,48 +114,51 @@ class RunFolder:
         return self.has_begun or self.pretrained.is_dir()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold a lock on the folder, or raise RunFolderError; the lock ends with the process, however that ends."""
-        if fcntl is None:
+    def locked(self, doing: str = "training") -> Iterator[None]:
+        """Hold a lock on the folder, or raise RunFolderError; the lock ends with the process, however that ends.
+
+        Args:
+            doing: What this process does here, which the error of another one says.
+        """
+        with locked_folder(self.path, doing):
             yield
-            return
-        with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            opened = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(opened)
-            raise RunFolderError(
-                f"{self.path}: another process is training here.", hint="Wait for it, or stop it."
-            ) from None
-        except OSError:
-            pass  # a file system without locks, such as a mounted cloud drive
-        try:
-            yield
-        finally:
-            os.close(opened)
+
+    def claim(self) -> None:
+        """Make the folder and mark it as palbert's, before anything else is written to it."""
+        if not is_marked(self.marker):
+            write_text(self.marker, mark())
 
     def check_free(self, *, resume: bool, force: bool) -> None:
         """Raise RunFolderError if the folder holds another run or other files, or nothing to resume."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
+        started = self.path.is_dir() and self.is_untouched
         if resume:
-            if not self.can_resume and not self.recipe.is_file():  # stopped before its first checkpoint
+            killed_at_start = started and any(self.path.iterdir())
+            if not self.can_resume and not self.recipe.is_file() and not killed_at_start and not self._is_marked:
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",
                 )
-        elif self.exists and not force:
+        elif self.path.is_dir() and not started:
+            self._refuse_to_mix(force=force)
+
+    @property
+    def _is_marked(self) -> bool:
+        return is_marked(self.marker)
+
+    def _refuse_to_mix(self, *, force: bool) -> None:
+        """Raise RunFolderError for a folder with files, unless they are a run's and are to be replaced."""
+        if not self.exists:
+            raise RunFolderError(
+                f"{self.path}: holds other files, and a run would mix with them.",
+                hint="Give another folder with --out.",
+            )
+        if not force:
             raise RunFolderError(
                 f"{self.path}: already holds a run.",
                 hint="Add --resume to continue it, --force to replace it, or give another folder with --out "
                 "(in Python: resume=True, force=True, out=...).",
-            )
-        elif not self.exists and self.path.is_dir() and any(self.path.iterdir()):
-            raise RunFolderError(
-                f"{self.path}: holds other files, and a run would mix with them.",
-                hint="Give another folder with --out.",
             )
 
     def clear(self, *, keep_pretrained: bool = False, keep_rows: Collection[str] = ()) -> None:
@@ -160,6 +169,7 @@ class RunFolder:
             keep_rows: Files to leave, where a run is trained again from its own recipe.
         """
         pretrained = [] if keep_pretrained else [self.pretrained]
+        self.claim()
         with disk_errors(self.path):
             own = (self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations)
             for folder in (*own, *pretrained):
@@ -171,14 +181,11 @@ class RunFolder:
                 file.unlink(missing_ok=True)
             if self.rows.is_dir() and not any(self.rows.iterdir()):
                 self.rows.rmdir()
-            self.path.mkdir(parents=True, exist_ok=True)
 
     def sweep(self) -> None:
         """Restore what a killed run had moved away, and remove its half-written checkpoints."""
-        for old in self.checkpoints.glob(".*.old"):
-            recover_folder(old.with_name(old.name[1:].removesuffix(".old")))
-        for folder in self.checkpoints.glob(".*"):
-            shutil.rmtree(folder, ignore_errors=True)
+        if self.checkpoints.is_dir():
+            recover_folders(self.checkpoints)
 
     def checkpoint(self, name: str | None = None) -> Path:
         """Return a checkpoint: the named one, or the best, or the last if there is no best yet."""

@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -103,12 +104,13 @@ def cross_validate(
     _refuse_dev_files(loaded, folds)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     folder.check_free(resume=resume, force=force)
-    done = _open(folder, loaded, folds, resume=resume)
-    for fold in range(1, folds + 1):
-        if str(fold) not in done:
-            log.info("fold %d of %d", fold, folds)
-            done[str(fold)] = _train_fold(with_fold(loaded, fold, folds), folder, fold, resume=resume, force=force)
-            _write(folder, folds, done)
+    with folder.locked("cross-validation") if find_ranks().is_first else nullcontext():
+        done = _open(folder, loaded, folds, resume=resume)
+        for fold in range(1, folds + 1):
+            if str(fold) not in done:
+                log.info("fold %d of %d", fold, folds)
+                done[str(fold)] = _train_fold(with_fold(loaded, fold, folds), folder, fold, resume=resume, force=force)
+                _write(folder, folds, done)
     return CrossValidation(folder.path, _summary(folds, done))
 
 

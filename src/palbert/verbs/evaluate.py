@@ -93,11 +93,31 @@ def evaluate(
     if split not in SPLITS:
         raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
     folder = RunFolder(Path(run))
-    chosen = folder.checkpoint(checkpoint)
+    chosen = folder.checkpoint(checkpoint)  # before the lock, which would make a folder that is not there
+    with folder.locked("evaluating"):
+        if data is None:
+            return report_on(folder, chosen, split=split)
+        return _evaluate_others(folder, chosen, data, text=text, label=label, settings=settings, name=name)
+
+
+def report_on(folder: RunFolder, chosen: Path, *, split: Split = "dev") -> Report:
+    """Score a checkpoint on a split of the run's recipe; the caller holds the run's lock."""
+    place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)
+    return _evaluate(folder, chosen, place, load_recipe(folder.recipe), split=split)
+
+
+def _evaluate_others(
+    folder: RunFolder,
+    chosen: Path,
+    data: Mapping[str, Any],
+    *,
+    text: Sequence[str],
+    label: str | None,
+    settings: FileSettings | None,
+    name: str | None,
+) -> Report:
+    """Score a checkpoint on other rows than those of the run's recipe."""
     is_best = chosen == folder.checkpoint()
-    if data is None:
-        place = folder if is_best else RunFolder(folder.evaluations / chosen.name)
-        return _evaluate(folder, chosen, place, load_recipe(folder.recipe), split=split)
     recipe = load_recipe(folder.recipe, check_files=False)  # its own files may be elsewhere by now
     with other_rows(recipe, data, text=text, label=label, settings=settings) as rows:
         place = rows.place(folder, name, suffix="" if is_best else f"-{chosen.name}")

@@ -65,7 +65,8 @@ class StagedRows:
         """Move the files to another folder."""
         for path in self.names:
             with new_file(folder / path.name) as temporary:
-                shutil.move(path, temporary)
+                shutil.copyfile(path, temporary)
+            path.unlink()
 
     def named(self, text: str) -> str:
         """Return a message in which files and lines are named as Python code names the rows."""

@@ -189,10 +189,11 @@ class Job(ABC):
 
     def open_folder(self) -> TrainerState | None:
         """Write the recipe; return what checkpoints/last holds, or clear the folder for a new run and return None."""
-        if self.resume:
+        if self.resume and self.folder.recipe.is_file():  # absent if the run was killed before it wrote anything
             refuse_another_recipe(self.folder.recipe, self.recipe)
         self.recipe = self.rows.moved(self.recipe, self.folder.rows)
         if self.ranks.is_first:
+            self.folder.claim()
             if not self.has_checkpoint:
                 self.folder.clear(keep_pretrained=self.resume, keep_rows=data_files(self.recipe))
             # When resuming, too: its files may have moved. The rows come second, so that a run is found in any case.

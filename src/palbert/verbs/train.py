@@ -46,7 +46,7 @@ from palbert.training.trainer import Evaluation, Hook, Trainer
 from palbert.verbs.auto import complete, reshaped, start_heads
 from palbert.verbs.baselines import FrozenEncoder, write_baselines
 from palbert.verbs.data_log import log_data
-from palbert.verbs.evaluate import evaluate
+from palbert.verbs.evaluate import report_on
 from palbert.verbs.in_memory import AnyRecipe, Data, staged
 from palbert.verbs.job import Job
 from palbert.verbs.notes import log_notes
@@ -199,7 +199,7 @@ class TrainingJob(Job):
 
     def report(self) -> None:
         """Score the best checkpoint, write the report, send its scores to the trackers and log its notes."""
-        report = evaluate(self.folder.path)
+        report = report_on(self.folder, self.folder.checkpoint())
         for tracker in self.trackers.values():
             tracker.report(dict(scalars(report.summary)), report.page)
         log_notes(report.summary["notes"])

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from palbert.errors import RunFolderError
-from palbert.runtime.files import CSVWriter, cache_entry, disk_errors, new_folder, recover_folder, sha256, write_text
+from palbert.runtime.files import (
+    CSVWriter,
+    cache_entry,
+    disk_errors,
+    new_file,
+    new_folder,
+    recover_folder,
+    sha256,
+    write_text,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -165,8 +174,101 @@ def test_an_error_number_hidden_in_a_message_is_recognised(tmp_path: Path) -> No
         raise RuntimeError("I/O error: No space left on device (os error 28)")
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O error"), KeyError("a"), RuntimeError("os error 28")])
+@pytest.mark.parametrize("error", [OSError(errno.EPIPE, "Broken pipe"), KeyError("a"), RuntimeError("os error 28")])
 def test_other_errors_are_not_changed(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as caught, disk_errors(tmp_path):
         raise error
     assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("number", "problem"),
+    [
+        (errno.EFBIG, "larger than"),
+        (errno.EIO, "the disk reports an error"),
+        (errno.ENAMETOOLONG, "longer than the file system allows"),
+        (errno.EISDIR, "found a folder"),
+        (errno.ELOOP, "in a circle"),
+        (errno.EMFILE, "too many files"),
+    ],
+)
+def test_what_the_file_system_refuses_is_reported_with_a_remedy(tmp_path: Path, number: int, problem: str) -> None:
+    with pytest.raises(RunFolderError, match=problem) as caught, disk_errors(tmp_path / "a"):
+        raise OSError(number, os.strerror(number))
+    assert str(tmp_path / "a") in caught.value.message and caught.value.hint
+
+
+def test_names_as_long_as_the_file_system_allows_are_written(tmp_path: Path) -> None:
+    write_text(tmp_path / ("ä" * 125 + ".txt"), "long")
+    with pytest.raises(RunFolderError, match="longer than the file system allows"):
+        write_text(tmp_path / ("a" * 256), "too long")
+    assert names(tmp_path) == ["ä" * 125 + ".txt"]
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
+    target = tmp_path / "a.csv"
+    with new_file(target) as first, first.open("w") as one:
+        one.write("1" * 10)
+        with new_file(target) as second, second.open("w") as other:
+            other.write("2" * 100)
+        assert target.read_text() == "2" * 100
+        one.write("1" * 10)
+    assert target.read_text() == "1" * 20
+    assert names(tmp_path) == ["a.csv"]
+
+
+def test_two_writers_of_one_folder_leave_one_of_the_two(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    with new_folder(target) as first:
+        (first / "first").touch()
+        with new_folder(target) as second:
+            (second / "second").touch()
+    assert names(target) == ["first"] and names(tmp_path) == ["target"]
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_one_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    (tmp_path / ".a.txt.0123456789ab.part").write_text("killed")
+    os.utime(tmp_path / ".a.txt.0123456789ab.part", (0, 0))
+    (tmp_path / ".a.txt.part").write_text("somebody else's")
+    (tmp_path / ".b.txt.0123456789ab.part").write_text("of another file")
+    with new_file(tmp_path / "a.txt") as living, living.open("w") as stream:
+        stream.write("1")
+        os.utime(living, (0, 0))
+        write_text(tmp_path / "a.txt", "2")
+        assert living.exists()
+    assert names(tmp_path) == [".a.txt.part", ".b.txt.0123456789ab.part", "a.txt"]
+
+
+def test_a_file_is_flushed_before_it_is_renamed_and_its_folder_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flushed(number: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{number}")).suffix or "folder")
+        fsync(number)
+
+    def renamed(self: Path, target: Path) -> Path:
+        done.append("renamed")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_text(tmp_path / "a.txt", "1")
+    assert done[-3:] == [".part", "renamed", "folder"]
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def files_only(number: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{number}"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    write_text(tmp_path / "a.txt", "1")
+    with new_folder(tmp_path / "folder") as folder:
+        (folder / "a").touch()
+    assert names(tmp_path) == ["a.txt", "folder"]

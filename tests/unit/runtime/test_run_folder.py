@@ -17,6 +17,7 @@ def run(tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
     for name in ("best", "best-sst", "last"):
         (folder.checkpoints / name).mkdir(parents=True)
+    folder.claim()
     for file in (folder.recipe, folder.metrics, folder.report("json"), folder.report("html", split="test")):
         file.touch()
     return folder
@@ -27,9 +28,15 @@ def test_a_missing_or_empty_folder_is_free(tmp_path: Path) -> None:
     RunFolder(tmp_path).check_free(resume=False, force=False)
 
 
-@pytest.mark.parametrize("left", ["recipe.toml", "metrics.jsonl"])
-def test_a_run_is_overwritten_only_with_force(tmp_path: Path, left: str) -> None:
-    (tmp_path / left).touch()
+RECIPE = '[encoder]\nname = "minilm"\n[provenance.versions]\npalbert = "0.9"\n'
+METRICS = '{"kind": "evaluation", "epoch": 0, "step": 0, "overall": 0.5, "tasks": {}}\n'
+
+
+@pytest.mark.parametrize(("left", "content"), [("recipe.toml", RECIPE), ("metrics.jsonl", METRICS), ("claimed", "")])
+def test_a_run_is_overwritten_only_with_force(tmp_path: Path, left: str, content: str) -> None:
+    (tmp_path / left).write_text(content)
+    if left == "claimed":
+        RunFolder(tmp_path).claim()
     with pytest.raises(RunFolderError, match=r"already holds a run.*--resume.*--force"):
         RunFolder(tmp_path).check_free(resume=False, force=False)
     RunFolder(tmp_path).check_free(resume=False, force=True)
@@ -63,8 +70,8 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_can_be_resumed(tmp_p
 def test_a_folder_is_locked_against_a_second_process(tmp_path: Path) -> None:
     with (
         RunFolder(tmp_path / "run").locked(),
-        pytest.raises(RunFolderError, match="another process is training here"),
-        RunFolder(tmp_path / "run").locked(),
+        pytest.raises(RunFolderError, match=r"cannot start evaluating: another process is (training|working) here"),
+        RunFolder(tmp_path / "run").locked("evaluating"),
     ):
         pass
     with RunFolder(tmp_path / "run").locked():
@@ -84,7 +91,7 @@ def test_a_run_killed_while_saving_can_be_resumed(run: RunFolder) -> None:
 def test_clearing_removes_a_run_and_nothing_else(run: RunFolder) -> None:
     (run.path / "notes.txt").write_text("mine")
     run.clear()
-    assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in run.path.iterdir()) == [".palbert-run.json", "notes.txt"]
 
 
 def test_clearing_creates_a_missing_folder(tmp_path: Path) -> None:
@@ -147,3 +154,28 @@ def test_a_run_that_has_only_pretrained_so_far_can_be_resumed(tmp_path: Path) ->
     folder.pretrained.mkdir()
     folder.check_free(resume=True, force=False)
     assert not folder.has_begun
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.jsonl", '{"loss": 0.5}\n'),
+        ("recipe.toml", 'flour = "500 g"\n'),
+        ("recipe.toml", '[encoder]\nname = "a"\n'),
+    ],
+)
+def test_force_refuses_a_folder_with_files_of_somebody_else(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    (tmp_path / "predictions").mkdir()
+    (tmp_path / "predictions" / "mine.csv").write_text("precious")
+    with pytest.raises(RunFolderError, match="holds other files"):
+        RunFolder(tmp_path).check_free(resume=False, force=True)
+
+
+@pytest.mark.parametrize("left", [".palbert-run.json", ".recipe.toml.0123456789ab.part"])
+@pytest.mark.parametrize(("resume", "force"), [(False, False), (False, True), (True, False)])
+def test_a_run_killed_at_its_first_write_can_be_started_again_in_every_way(
+    tmp_path: Path, left: str, resume: bool, force: bool
+) -> None:
+    (tmp_path / left).touch()
+    RunFolder(tmp_path).check_free(resume=resume, force=force)

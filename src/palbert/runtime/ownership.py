@@ -1,0 +1,99 @@
+"""Ownership: how palbert recognises a run folder of its own, and keeps a second writer out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from palbert.errors import RunFolderError
+from palbert.runtime.durable import make_folder
+from palbert.runtime.files import disk_errors
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
+FORMAT = 1
+KINDS = ("train", "epoch", "evaluation", "end")
+"""What lines of metrics.jsonl are about."""
+
+
+def mark() -> str:
+    """Return the content of a new folder's marker: a format and a random id."""
+    return json.dumps({"format": FORMAT, "palbert_run": secrets.token_hex(16)}) + "\n"
+
+
+def is_marked(marker: Path) -> bool:
+    """Whether a file is a marker."""
+    try:
+        content = json.loads(marker.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and isinstance(content.get("palbert_run"), str)
+
+
+def is_resolved_recipe(recipe: Path) -> bool:
+    """Whether a file is the recipe of a run of an earlier version, with what the run is made from."""
+    try:
+        content = tomllib.loads(recipe.read_text("utf-8"))
+        return bool(content["encoder"]["name"] and content["provenance"]["versions"]["palbert"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def is_metrics_log(metrics: Path) -> bool:
+    """Whether a file is the log of a run of an earlier version, which begins with an evaluation before training."""
+    try:
+        with metrics.open(encoding="utf-8") as stream:
+            content = json.loads(stream.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("kind") in KINDS and {"epoch", "step"} <= content.keys()
+
+
+@contextmanager
+def locked_folder(folder: Path, doing: str) -> Iterator[None]:
+    """Hold a lock on a folder; raise RunFolderError that says what the process does that holds it."""
+    if fcntl is None:
+        yield
+        return
+    with disk_errors(folder):
+        make_folder(folder)
+        opened = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunFolderError(
+                f"{folder}: cannot start {doing}: another process is {_read(folder) or 'working'} here.",
+                hint="Wait for it, or stop it.",
+            ) from None
+        except OSError:
+            pass  # a file system without locks, such as a mounted cloud drive
+        _write(folder, doing)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _write(folder: Path, doing: str) -> None:
+    """Note on the folder's lock what its holder does; the note is not a file, so that the folder stays as it is."""
+    with suppress(OSError, AttributeError):
+        os.setxattr(folder, "user.palbert", doing.encode())
+
+
+def _read(folder: Path) -> str:
+    try:
+        return os.getxattr(folder, "user.palbert").decode()
+    except (OSError, AttributeError):
+        return ""
