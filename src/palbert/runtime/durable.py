@@ -49,6 +49,8 @@ def sync_tree(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents, and flush every new entry."""
+    if folder.is_dir():
+        return
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
