@@ -39,7 +39,14 @@ def restore_random_state(states: dict[str, torch.Tensor], device: torch.device, 
             f"Processes: expected {size}, as many as the run began with, found {ranks.size}.",
             hint=f"Start it with: {launcher}palbert train … --resume",
         )
-    torch.set_rng_state(states[_name(ranks.rank, "cpu")])
+    own, expected = states.get(_name(ranks.rank, "cpu")), torch.get_rng_state()
+    if own is None or own.dtype != expected.dtype or own.shape != expected.shape:
+        found = "none" if own is None else f"{own.dtype} of shape {tuple(own.shape)}"
+        raise CheckpointError(
+            f"random.safetensors: expected generator states of {expected.numel()} bytes, found {found}.",
+            hint="Train again with --force, or into another folder with --out.",
+        )
+    torch.set_rng_state(own)
     cuda = _name(ranks.rank, "cuda")
     if device.type == "cuda" and cuda in states:
         torch.cuda.set_rng_state(states[cuda], device)

@@ -93,12 +93,19 @@ def load_weights(folder: Path, model: nn.Module) -> None:
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
+    broken = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
+    if broken:
+        raise CheckpointError(
+            f"{folder / 'model.safetensors'}: holds weights that are not numbers: {', '.join(broken[:8])}.",
+            hint="Take another checkpoint of the run with --checkpoint, or train again.",
+        )
     model.load_state_dict(weights)
 
 
 def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None:
     """Restore the average of the weights, the optimizer and the objective."""
     restore_average(folder, trainer.average, state.average)
+    check_optimizer(folder, trainer.optimizer, state.optimizer)
     restore_optimizer(trainer.optimizer, state.optimizer)
     restore_objective(folder, trainer.objective, state.objective)
 
@@ -147,6 +154,27 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
         for number, state in optimizer.state_dict()["state"].items()
         for name, value in state.items()
     }
+
+
+def check_optimizer(folder: Path, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Raise CheckpointError unless a flattened state fits the optimizer: a wrong shape would crash its fused step."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    wrong = []
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        known = number.isdecimal() and int(number) < len(parameters) and name in ("step", "exp_avg", "exp_avg_sq")
+        shape = () if name == "step" or not known else parameters[int(number)].shape
+        if not known or value.shape != shape or not value.is_floating_point() or not value.isfinite().all():
+            wrong.append(key)
+    numbers = {key.partition(".")[0] for key in tensors}
+    wrong += [
+        f"{n}.{name}" for n in numbers for name in ("step", "exp_avg", "exp_avg_sq") if f"{n}.{name}" not in tensors
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"{folder / 'optimizer.safetensors'}: does not fit the model: {', '.join(sorted(set(wrong))[:8])}.",
+            hint="Train again with --force, or into another folder with --out.",
+        )
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -20,6 +20,7 @@ from palbert.training.checkpoint import (
     FORMAT,
     MODEL_FILES,
     TrainerState,
+    check_optimizer,
     link_checkpoint,
     load_weights,
     optimizer_tensors,
@@ -233,3 +234,29 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(saved: Path, model
     with pytest.raises(CheckpointError, match=f"do not fit palbert.json: {names}"):
         load_weights(saved, model)
     assert weights(model) == before
+
+
+@pytest.mark.parametrize("change", ["shape", "name", "number", "part", "kind", "nan"])
+def test_an_optimizer_state_that_does_not_fit_is_refused(tmp_path: Path, change: str) -> None:
+    model = make_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    take_steps(model, optimizer, 1)
+    state = optimizer_tensors(optimizer)
+    check_optimizer(tmp_path, optimizer, state)
+    average = state.pop("0.exp_avg")
+    changes = {
+        "shape": {"0.exp_avg": average[:1]},
+        "name": {"0.exp_avg": average, "0.other": average},
+        "number": {"0.exp_avg": average, "99.exp_avg": average},
+        "part": {},
+        "kind": {"0.exp_avg": average.int()},
+        "nan": {"0.exp_avg": average * torch.nan},
+    }
+    with pytest.raises(CheckpointError, match=r"optimizer.safetensors: does not fit the model.*--force"):
+        check_optimizer(tmp_path, optimizer, {**state, **changes[change]})
+
+
+def test_weights_that_are_not_numbers_are_refused(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    save(tmp_path / "last", make_model(float("nan")), tokenizer)
+    with pytest.raises(CheckpointError, match=r"not numbers: 0.bias.*--checkpoint"):
+        load_weights(tmp_path / "last", make_model())
