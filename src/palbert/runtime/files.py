@@ -32,7 +32,7 @@ SETTLED = 10
 UNTOUCHED = "what was there before is untouched"
 FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or give another folder with --out.")
 REFUSED = (None, None)
-PROBLEMS: dict[int | None, tuple[str | None, str | None]] = {
+PROBLEMS: dict[int, tuple[str | None, str | None]] = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EACCES: REFUSED,
@@ -283,7 +283,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         number = _error_number(error)
-        if number not in PROBLEMS:
+        if number is None or number not in PROBLEMS:
             raise
         problem, hint = PROBLEMS[number]
         raise RunFolderError(f"{path}: {problem or f'cannot be written: {os.strerror(number)}.'}", hint=hint) from error
