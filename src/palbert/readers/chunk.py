@@ -51,6 +51,13 @@ class Chunk:
     def _text(self, value: Any, name: str, line: int) -> str | None:
         if isinstance(value, list | dict):
             raise DataError(f"{self.path}, line {line}: expected a text or a number in '{name}', found {value!r:.60}.")
+        if isinstance(value, bytes):
+            try:
+                return value.decode("utf-8")
+            except UnicodeDecodeError:
+                raise DataError(
+                    f"{self.path}, line {line}: expected a text in '{name}', found bytes that are not UTF-8."
+                ) from None
         return as_text(value)
 
 

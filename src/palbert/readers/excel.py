@@ -17,6 +17,11 @@ from palbert.readers.dialect import Dialect
 from palbert.readers.headers import name_columns
 
 Row = tuple[int, list[Any]]
+DAMAGE = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, ArithmeticError, AttributeError, EOFError, LookupError,
+    MemoryError, NotImplementedError, OSError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
+"""What openpyxl, zipfile and the XML parser raise about a damaged workbook."""
 
 
 def read_excel(file: Path, *, dialect: Dialect, size: int) -> Iterator[Chunk]:
@@ -42,7 +47,7 @@ def open_sheet(file: Path, name: str | None, *, formulas: bool = False) -> Itera
         raise MissingExtraError("Excel files need", package="openpyxl", extra="excel") from None
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas)
-    except (zipfile.BadZipFile, InvalidFileException, KeyError, ValueError, TypeError, SyntaxError, EOFError) as error:
+    except (*DAMAGE, InvalidFileException) as error:
         raise _unreadable(file) from error
     try:
         sheets = {sheet.title: sheet for sheet in book.worksheets}
@@ -71,7 +76,7 @@ def _readable(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
     """Yield rows; a sheet can be damaged though the workbook opens."""
     try:
         yield from rows
-    except (SyntaxError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError) as error:
+    except DAMAGE as error:
         raise _unreadable(file) from error
 
 

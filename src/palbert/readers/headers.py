@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from palbert.readers.dialect import Header
 
 WITH_HEADER = (".csv", ".tsv", ".xlsx")
 """Files whose first line names the columns."""
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE | re.ASCII)
+"""A number, which is not the name of a column."""
 WORDS = 6
 """A first line with a field of so many words is data rather than names."""
 
@@ -35,11 +38,20 @@ def name_columns(path: str, line: int, first: Sequence[str], header: Header | No
         return list(header), True
     if not any(name.strip() for name in first):
         raise DataError(f"{path}, line {line}: expected a header with column names, found none.")
-    for name in first:
-        if name.strip() and list(first).count(name) > 1:
-            hint = headless_hint(path, first) or "Rename one of them."
-            raise DataError(f"{path}, line {line}: two columns are named '{name}'.", hint=hint)
+    if (name := repeated(filter(str.strip, first))) is not None:
+        hint = headless_hint(path, first) or "Rename one of them."
+        raise DataError(f"{path}, line {line}: two columns are named '{name}'.", hint=hint)
     return list(first), False
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs twice; None if all differ."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def headless_hint(path: str, names: Sequence[str], values: Mapping[str, Sequence[Any]] | None = None) -> str:
@@ -93,11 +105,7 @@ def _looks_like_data(name: str) -> bool:
     text = name.strip()
     if len(text.split()) >= WORDS or (" " in text and text.endswith((".", "!", "?"))):
         return True
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return NUMBER.fullmatch(text) is not None
 
 
 def _example(width: int) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from palbert.errors import DataError
 from palbert.readers.chunk import Chunk
 from palbert.readers.encodings import open_text
-from palbert.readers.json_lines import Item, check_unicode, object_chunks
+from palbert.readers.json_lines import Item, object_chunks
+from palbert.readers.json_values import check_unicode, read_value
 
 BLANK = re.compile(r"[ \t\r\n]*")
 
@@ -42,7 +43,6 @@ class Text:
         self.place = 0
         self.item = 0
         self.line = 1
-        self.decoder = json.JSONDecoder()
 
     def next(self) -> str:
         """Skip blanks; return the next character, "" at the end."""
@@ -124,14 +124,12 @@ class Text:
         return line, value
 
     def _value(self) -> Any:
+        item = f", item {self.item}" if self.item else ""
         try:
-            value, end = self.decoder.raw_decode(self.text, self.place)
+            value, end = read_value(self.text, self.place, place=f"{self.file}, line {self.line}{item}")
         except json.JSONDecodeError as error:
             line = self.line + self.text.count("\n", self.place, error.pos)
-            item = f", item {self.item}" if self.item else ""
             raise DataError(f"{self.file}, line {line}{item}: not valid JSON: {error.msg}.") from error
-        except RecursionError:
-            raise DataError(f"{self.file}, line {self.line}: the values are nested too deeply.") from None
         self._move(end)
         return value
 

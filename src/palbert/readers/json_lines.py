@@ -10,6 +10,7 @@ from typing import Any
 from palbert.errors import DataError
 from palbert.readers.chunk import Chunk
 from palbert.readers.encodings import open_text
+from palbert.readers.json_values import check_unicode, read_value
 
 Item = tuple[int, dict[str, Any]]
 """An object, and the line on which it begins."""
@@ -36,24 +37,17 @@ def object_chunks(file: Path, objects: Iterable[Item], *, size: int) -> Iterator
         yield _chunk(file, rows, lines)
 
 
-def check_unicode(place: str, row: Any) -> None:
-    """Raise DataError for a value that cannot be written as UTF-8; escapes in JSON allow such values."""
-    try:
-        json.dumps(row, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise DataError(f"{place}: expected valid Unicode, found half of a surrogate pair.") from None
-
-
 def _objects(file: Path, stream: Iterable[str]) -> Iterator[Item]:
     for number, line in enumerate(stream, 1):
-        if not line.strip():
+        line = line.strip()
+        if not line:
             continue
         try:
-            row = json.loads(line)
+            row, end = read_value(line, 0, place=f"{file}, line {number}")
+            if end < len(line):
+                raise json.JSONDecodeError("Extra data", line, end)
         except json.JSONDecodeError as error:
             raise DataError(f"{file}, line {number}: not valid JSON: {error}.", hint=_hint(line)) from error
-        except RecursionError:
-            raise DataError(f"{file}, line {number}: the values are nested too deeply.") from None
         if not isinstance(row, dict):
             raise DataError(f"{file}, line {number}: expected an object, found {line[:40]!r}.", hint=_hint(line))
         if "\\u" in line:

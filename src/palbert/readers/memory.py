@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, MissingExtraError
+from palbert.readers.headers import repeated
 from palbert.runtime.files import new_file
 
 Row = Mapping[str, Any]
@@ -37,13 +38,17 @@ def write_rows(rows: Any, path: Path, *, name: str) -> int:
     count = 0
     with new_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
         for number, row in enumerate(iterate_rows(rows, name=name)):
-            line = json.dumps({str(key): as_cell(value) for key, value in row.items()}, ensure_ascii=False)
+            place = f"{name}, row {number} ({FROM_ZERO})"
+            _unique([str(key) for key in row], place)
             try:
+                line = json.dumps({str(key): as_cell(value) for key, value in row.items()}, ensure_ascii=False)
                 stream.write(line + "\n")
+            except RecursionError:
+                raise DataError(f"{place}: the values are nested too deeply.") from None
             except UnicodeEncodeError:
-                raise DataError(
-                    f"{name}, row {number} ({FROM_ZERO}): expected valid Unicode, found half of a surrogate pair."
-                ) from None
+                raise DataError(f"{place}: expected valid Unicode, found half of a surrogate pair.") from None
+            except ValueError as error:  # Python limits the digits of a whole number that is written as text
+                raise DataError(f"{place}: a value cannot be written: {error}.") from None
             count += 1
     return count
 
@@ -144,7 +149,8 @@ def _as_row(row: Any, number: int, name: str) -> Row:
     if hasattr(row, "_asdict"):  # a named tuple
         return dict(row._asdict())
     if hasattr(row, "keys") and hasattr(row, "__getitem__"):  # such as sqlite3.Row
-        return {key: row[key] for key in row.keys()}  # noqa: SIM118
+        keys = _unique([str(key) for key in row.keys()], f"{name}, row {number} ({FROM_ZERO})")  # noqa: SIM118
+        return {key: row[key] for key in keys}
     raise DataError(
         f"{name}, row {number} ({FROM_ZERO}): expected a dict from columns to values, found {_described(row)}.",
         hint=f'Name the columns: [dict(zip(("text", "label"), row)) for row in rows] gives {EXAMPLE}'
@@ -181,13 +187,13 @@ def _arrow_rows(rows: Any, name: str) -> Iterator[Row]:
     except ImportError:
         raise MissingExtraError(f"{name}: Arrow streams need", package="pyarrow", extra="parquet") from None
     reader = pyarrow.RecordBatchReader.from_stream(rows)
+    _unique(reader.schema.names, name)
     return (row for batch in reader for row in batch.to_pylist())
 
 
 def _unique(columns: list[str], name: str) -> list[str]:
-    for column in columns:
-        if columns.count(column) > 1:
-            raise DataError(f"{name}: two columns are named '{column}'.", hint="Rename one of them.")
+    if (column := repeated(columns)) is not None:
+        raise DataError(f"{name}: two columns are named '{column}'.", hint="Rename one of them.")
     return columns
 
 

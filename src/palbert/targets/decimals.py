@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import Literal
+
+import numpy as np
 
 from palbert.errors import DataError
 
-COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number as files write it."""
+LARGEST_ROUNDING = 1e-3
+"""How far float32 may move a label, as a share of the distance from the least label to the largest."""
+COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 """A number with one comma, as in "3,5"."""
-UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+UNCLEAR = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 """3.125 or 3125?"""
-WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0*")
+WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0*", re.ASCII)
 """A whole number with a decimal point."""
-GROUPED = {".": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"), ",": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")}
+GROUPED = {
+    ".": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII),
+    ",": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+", re.ASCII),
+}
 """Numbers with groups of three digits, by the decimal sign."""
 
 
@@ -79,12 +89,25 @@ def decimal_hint(raw: object) -> str | None:
 
 
 def as_number(raw: str) -> float | None:
-    """Return the finite number that a text writes, if it is one; 1_000 is none, though Python reads it."""
-    try:
-        number = float(raw)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and "_" not in raw else None
+    """Return the finite number that a text writes, or None; stricter than float(): no 1_000, no inf, only digits 0 to 9."""
+    text = raw.strip()
+    number = float(text) if NUMBER.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None
+
+
+def check_precision(path: str, numbers: Collection[float]) -> None:
+    """Raise DataError if labels of a file are so close to each other that float32 would change their differences."""
+    if len(numbers) < 2:
+        return
+    exact = np.array(list(numbers), dtype=np.float64)
+    low, high = exact.min(), exact.max()
+    moved = np.abs(exact - exact.astype(np.float32)).max()
+    if moved > LARGEST_ROUNDING * (high - low):
+        raise DataError(
+            f"{path}: the labels from {low!s} to {high!s} are too close to each other for float32, which would move "
+            f"some of them by {moved:.2g}.",
+            hint="Subtract the least label from all of them, or write them in another unit.",
+        )
 
 
 def label_key(raw: str) -> str:

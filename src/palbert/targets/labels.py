@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals, as_number, decimal_hint, label_key
+from palbert.targets.decimals import Decimals, as_number, check_precision, decimal_hint, label_key
 from palbert.targets.target import Target
 
 DROP = "drop"
@@ -46,6 +46,8 @@ class LabelReader:
     def check(self, path: str) -> None:
         """Raise DataError if the labels read so far, those of one file, can be understood in several ways."""
         self.decimals.check(path)
+        if self.target.numeric:
+            check_precision(path, [label for label in self.known.values() if isinstance(label, float)])
 
     def _read(self, raw: str | list[str]) -> Any:
         if not self.target.many:
@@ -73,7 +75,10 @@ class LabelReader:
 
 def read_factor(text: str) -> float:
     """Read a factor such as "x4" or "×0.5"; raise ValueError for anything else."""
-    return float(text.lstrip("×x* "))
+    factor = as_number(text.lstrip("×x* "))
+    if factor is None:
+        raise ValueError(f'expected a factor such as "x4", found {text!r}')
+    return factor
 
 
 class ClassIndex:

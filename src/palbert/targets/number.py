@@ -14,6 +14,8 @@ from palbert.targets.target import Decoded, Labels, Target
 
 if TYPE_CHECKING:
     from torch import Tensor
+LARGEST = float(np.finfo(np.float32).max)
+"""Labels are float32 in training."""
 
 
 class Number(Target):
@@ -35,6 +37,8 @@ class Number(Target):
         number = as_number(value) if isinstance(value, str) else float(value)
         if number is None or not low <= number <= high:
             raise ValueError("a number" if self.range is None else f"a number from {low:g} to {high:g}")
+        if abs(number) > LARGEST:
+            raise ValueError(f"a number from {-LARGEST:.2g} to {LARGEST:.2g}, the range of float32,")
         return number
 
     def gold(self, labels: Labels) -> Labels:
@@ -87,7 +91,10 @@ class Number(Target):
 
     def parse(self, text: str) -> float:
         """Read a number."""
-        return float(text)
+        number = as_number(text)
+        if number is None:
+            raise ValueError("expected a number")
+        return number
 
     def line(self, answer: Any, probabilities: dict[str, float] | None) -> str:
         """Write two digits after the point."""

@@ -72,3 +72,10 @@ def test_numbered_columns_are_answered_with_how_to_name_them() -> None:
 def test_a_header_that_was_not_separated_is_answered_with_the_separator(sign: str) -> None:
     error = str(no_column("a.csv", "text", [f"text{sign}label"]))
     assert f'separator = "{sign}"' in error and "Known" not in error
+
+
+def test_a_hundred_thousand_columns_are_compared_by_a_set() -> None:
+    names = [f"c{number}" for number in range(100_000)]
+    assert name_columns("a.csv", 1, names, None) == (names, False)
+    with pytest.raises(DataError, match="two columns are named 'c0'"):
+        name_columns("a.csv", 1, [*names, "c0"], None)

@@ -45,3 +45,9 @@ def test_values_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
 
 def test_nan_is_an_empty_cell(file: Write, read: Read) -> None:
     assert read(file("a.jsonl", '{"label": NaN}\n{"label": 2}\n'))["label"] == [None, "2"]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_a_key_that_occurs_twice_is_refused(name: str, file: Write, read: Read) -> None:
+    with pytest.raises(DataError, match=r"line 2.*two values for 'label'"):
+        read(file(name, '{"text": "a", "label": 1}\n{"text": "b", "label": 1, "label": 0}\n'))

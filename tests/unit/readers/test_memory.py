@@ -180,3 +180,8 @@ def test_what_is_not_rows_is_refused_by_its_type_and_place(kind: str, tmp_path: 
     with pytest.raises(DataError, match=rf'data\["tone"\].*{message}'):
         write_rows(rows, tmp_path / "rows.jsonl", name='data["tone"]')
     assert not list(tmp_path.iterdir())
+
+
+def test_keys_that_are_written_alike_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"rows, row 0 .*two columns are named '1'"):
+        write_rows([{1: "a", "1": "b"}], tmp_path / "rows.jsonl", name="rows")

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from palbert.errors import DataError, MissingExtraError
@@ -50,3 +52,33 @@ def test_parquet_without_pyarrow_is_refused_with_the_package_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'palbert\[parquet\]'"):
         read(file("a.parquet", "text\n"))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, read: Read) -> None:
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="two columns are named 'text'"):
+        read(tmp_path / "a.parquet")
+
+
+def test_damaged_files_are_refused_wherever_the_damage_is(tmp_path: Path, read: Read) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"row {n}" for n in range(500)], "label": list(range(500))}), path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            read(path)
+        except DataError as error:
+            assert "a.parquet" in str(error)
+            refused += 1
+    assert refused > 50
+
+
+def test_bytes_are_text_if_they_are_utf8(tmp_path: Path, read: Read) -> None:
+    pq.write_table(pa.table({"text": [b"caf\xc3\xa9"]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet") == {"text": ["café"]}
+    pq.write_table(pa.table({"text": [b"\xff"]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="line 1: expected a text in 'text', found bytes"):
+        read(tmp_path / "b.parquet")

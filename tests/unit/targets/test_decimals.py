@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals, as_number, label_key
+from palbert.targets.decimals import Decimals, as_number, check_precision, label_key
 
 
 def read(*labels: str, decimal: Literal[".", ","] | None = None) -> list[str]:
@@ -60,3 +60,22 @@ def test_a_number_is_what_files_write_as_one(text: str, number: float | None) ->
 def test_equal_numbers_have_one_key() -> None:
     assert {label_key(text) for text in ("1", "1.0", "1.00")} == {"1"}
     assert label_key("1_0") == "1_0"
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0", "\uff11", "\u0661", "inf", "Infinity", "nan", "1e999", "0x10", "", ".", "1.5.2", "--1"]
+)
+def test_what_only_python_takes_for_a_number_is_none(text: str) -> None:
+    assert as_number(text) is None
+
+
+@pytest.mark.parametrize("labels", [[1700000001.0, 1700000002.0], [1e-50, 2e-50]])
+def test_labels_that_float32_cannot_tell_apart_are_refused(labels: list[float]) -> None:
+    with pytest.raises(DataError, match=r"a\.csv: the labels from .* are too close to each other for float32"):
+        check_precision("a.csv", labels)
+
+
+def test_labels_that_float32_moves_a_little_are_kept() -> None:
+    check_precision("a.csv", [0.1, 0.2, 1 / 3])
+    check_precision("a.csv", [1600000001.0, 1700000002.0])
+    check_precision("a.csv", [1700000001.0])

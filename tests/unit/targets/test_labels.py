@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from palbert.errors import DataError
 from palbert.targets.binary import Binary
 from palbert.targets.classes import Classes
 from palbert.targets.labels import LabelReader, unknown_label
@@ -118,3 +119,10 @@ def test_the_error_has_the_lines_of_both_remedies() -> None:
 
 def test_a_class_named_like_the_word_that_drops_rows_is_a_class() -> None:
     assert LabelReader(Classes(classes=("keep", "drop")))("drop") == 1
+
+
+def test_labels_of_a_file_that_float32_would_change_are_refused_with_the_file() -> None:
+    reader = LabelReader(Number())
+    assert [reader("1700000001"), reader("1700000002")] == [1700000001.0, 1700000002.0]
+    with pytest.raises(DataError, match=r"a\.csv: the labels"):
+        reader.check("a.csv")

@@ -43,3 +43,10 @@ def test_a_number_is_written_in_full_in_files_and_with_two_digits_in_a_terminal(
 def test_a_number_in_a_file_is_read_again_as_it_was(value: float) -> None:
     target = Number()
     assert np.float32(target.parse(target.show(np.float32(value)))) == np.float32(value)
+
+
+@pytest.mark.parametrize("value", ["1e39", "-3.5e38", 4e38])
+def test_a_number_beyond_float32_is_refused(value: str | float) -> None:
+    with pytest.raises(ValueError, match="the range of float32"):
+        Number().read(value)
+    assert Number().read("3.4e38") == 3.4e38
