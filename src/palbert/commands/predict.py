@@ -76,8 +76,6 @@ def predict(
 
     palbert predict runs/demo --text "A quiet little triumph."
 
-    palbert predict runs/demo --task sst --text "A quiet little triumph."
-
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv

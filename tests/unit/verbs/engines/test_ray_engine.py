@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,3 +148,27 @@ def test_a_bad_row_is_refused_before_a_worker_starts(trained: Path, tmp_path: Pa
 def test_errors_keep_their_class_and_hint() -> None:
     error = _error("MissingExtraError", "X needs y.", "Install it.")
     assert isinstance(error, MissingExtraError) and str(error) == "X needs y. Install it."
+
+
+def test_the_command_prints_nothing_on_stdout(trained: Path, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    command = [sys.executable, "-m", "palbert", "predict", trained, "--task", "sst", "--input", source, "--output", out]
+    result = subprocess.run(
+        [*map(str, command), "--engine", "ray", "--workers", "2", "--device", "cpu"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    assert f"{ROWS} rows written to {out}" in result.stderr
+    assert keys(out) == [f"r{number}" for number in range(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--text", "a", "--engine", "ray"], "--engine ray scores files."),
+        (["--input", "in.csv", "--output", "out.csv", "--workers", "2"], "only Ray has workers."),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: list[str], says: str, trained: Path, cli: Any) -> None:
+    result = cli("predict", trained, *options)
+    assert result.code == 2 and says in result.err
