@@ -87,7 +87,7 @@ def predict(
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
     _check_arguments(text, pair, source, output, engine, workers)
-    model = {"checkpoint": checkpoint, "device": device, "precision": precision}
+    model: dict[str, Any] = {"checkpoint": checkpoint, "device": device, "precision": precision}
     if source and output:
         options = {"columns": column, "min_confidence": min_confidence, "force": force, "settings": file_settings(read)}
         _predict_file(run, model, task, source, output, options, workers if engine == "local" else workers or 2)

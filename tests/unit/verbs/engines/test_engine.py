@@ -17,7 +17,9 @@ class Lengths:
 
 
 def test_the_local_engine_reads_a_block_only_when_the_one_before_is_taken() -> None:
-    texts, read, done = [["a", "bb"], ["ccc"]], [], []
+    texts = [["a", "bb"], ["ccc"]]
+    read: list[list[str]] = []
+    done: list[int] = []
 
     def blocks() -> Iterator[Block]:
         for rows in texts:
