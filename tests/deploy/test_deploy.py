@@ -1,4 +1,4 @@
-"""The files of deploy/: valid manifests, and a Slurm script that trains, stops and requeues with stand-ins for Slurm."""
+"""The files of deploy/: valid manifests, and a Slurm script that trains, stops and requeues, with stand-ins."""
 
 from __future__ import annotations
 

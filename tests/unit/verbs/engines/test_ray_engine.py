@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,23 @@ def test_the_command_prints_nothing_on_stdout(trained: Path, source: Path, tmp_p
 def test_options_that_do_not_go_together_are_refused(options: list[str], says: str, trained: Path, cli: Any) -> None:
     result = cli("predict", trained, *options)
     assert result.code == 2 and says in result.err
+
+
+def test_a_command_that_is_stopped_continues_when_it_is_given_again(trained: Path, tmp_path: Path) -> None:
+    big, out, blocks = tmp_path / "big.csv", tmp_path / "out.csv", tmp_path / ".out.csv.blocks"
+    names = [f"r{number}" for number in range(100_000)]
+    big.write_text("key,sentence\n" + "".join(f"{name},film {name} is good\n" for name in names), "utf-8")
+    command = [sys.executable, "-m", "palbert", "predict", trained, "--task", "sst", "--input", big, "--output", out]
+    command = [*map(str, command), "--engine", "ray", "--workers", "2", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        while job.poll() is None and not list(blocks.glob("answers-*.json")):
+            time.sleep(0.05)  # until the first block is finished
+        job.send_signal(signal.SIGTERM)
+        printed, said = job.communicate(timeout=60)
+    assert (job.returncode, printed) == (130, ""), said
+    assert "finished blocks are kept" in said and "Traceback" not in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == [blocks.name, big.name]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0 and "blocks were scored before" in result.stderr
+    assert keys(out) == names
+    assert not blocks.exists()
