@@ -179,8 +179,8 @@ def test_a_command_that_is_stopped_continues_when_it_is_given_again(trained: Pat
     big, out, blocks = tmp_path / "big.csv", tmp_path / "out.csv", tmp_path / ".out.csv.blocks"
     names = [f"r{number}" for number in range(100_000)]
     big.write_text("key,sentence\n" + "".join(f"{name},film {name} is good\n" for name in names), "utf-8")
-    command = [sys.executable, "-m", "palbert", "predict", trained, "--task", "sst", "--input", big, "--output", out]
-    command = [*map(str, command), "--engine", "ray", "--workers", "2", "--device", "cpu"]
+    asked = [sys.executable, "-m", "palbert", "predict", trained, "--task", "sst", "--input", big, "--output", out]
+    command = [*map(str, asked), "--engine", "ray", "--workers", "2", "--device", "cpu"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
         while job.poll() is None and not list(blocks.glob("answers-*.json")):
             time.sleep(0.05)  # until the first block is finished
