@@ -42,6 +42,10 @@ MinConfidence = Annotated[
     float | None,
     typer.Option("--min-confidence", min=0, max=1, help="Abstain where an answer is less likely to be right."),
 ]
+EngineName = Annotated[
+    Literal["local", "ray"], typer.Option("--engine", help="Score a file in this process, or with workers of Ray.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="How many workers --engine ray has. [2]")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
@@ -61,6 +65,8 @@ def predict(
     checkpoint: Checkpoint = None,
     device: Device = "auto",
     precision: Precision = "auto",
+    engine: EngineName = "local",
+    workers: Workers = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -70,26 +76,25 @@ def predict(
 
     palbert predict runs/demo --text "A quiet little triumph."
 
-    palbert predict runs/demo --task sst --text "A quiet little triumph."
-
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
 
     palbert predict runs/demo --task sst --input in.csv --output out.csv
 
     palbert predict runs/demo --input in.csv --output out.csv --column review
 
+    palbert predict runs/demo --task sst --input big.parquet --output answers.parquet --engine ray --workers 8
+
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
-    if bool(source) != bool(output) or bool(text) + bool(pair) + bool(source) != 1:
-        expected = "predict takes either --text, or --pair, or --input with --output."
-        raise PalbertError(expected, hint="See: palbert predict --help")
+    _check_arguments(text, pair, source, output, engine, workers)
+    model: dict[str, Any] = {"checkpoint": checkpoint, "device": device, "precision": precision}
+    if source and output:
+        options = {"columns": column, "min_confidence": min_confidence, "force": force, "settings": file_settings(read)}
+        _predict_file(run, model, task, source, output, options, workers if engine == "local" else workers or 2)
+        return
     from palbert.verbs.predict import load
 
-    predictor = load(run, checkpoint=checkpoint, device=device, precision=precision)
-    if source and output:
-        options = {"columns": column, "min_confidence": min_confidence, "force": force}
-        _predict_file(predictor, task, source, output, read or [], options)
-        return
+    predictor = load(run, **model)
     given = _fitting(predictor, task, text or [pair])
     for batch in _lines_of_stdin(pairs=_takes_pairs(predictor, task)) if given == ["-"] else [given]:
         if task is None:
@@ -113,13 +118,38 @@ def _fitting(predictor: Predictor, task: str | None, given: list[Any]) -> list[A
     return given
 
 
-def _predict_file(
-    predictor: Predictor, task: str | None, source: Path, output: Path, read: list[str], options: dict[str, Any]
+def _check_arguments(
+    text: list[str] | None, pair: Any, source: Path | None, output: Path | None, engine: str, workers: int | None
 ) -> None:
+    """Raise PalbertError for options that do not go together."""
+    if bool(source) != bool(output) or bool(text) + bool(pair) + bool(source) != 1:
+        expected = "predict takes either --text, or --pair, or --input with --output."
+        raise PalbertError(expected, hint="See: palbert predict --help")
+    if engine == "ray" and not source:
+        raise PalbertError("--engine ray scores files.", hint="Give --input and --output.")
+    if engine == "local" and workers is not None:
+        raise PalbertError("--workers: only Ray has workers.", hint="Add --engine ray.")
+
+
+def _predict_file(
+    run: Path, model: dict[str, Any], task: str | None, source: Path, output: Path, options: Any, workers: int | None
+) -> None:
+    """Predict a file in this process, or with workers of Ray if their number is given."""
     from palbert.reporting.wording import plural
+    from palbert.runtime.stop_signals import terminate_as_interrupt
+    from palbert.verbs.predict import load
     from palbert.verbs.predict_file import predict_file
 
-    rows = predict_file(predictor, task, source, output, settings=file_settings(read), **options)
+    with terminate_as_interrupt():
+        if workers is None:
+            predictor, engine = load(run, **model), None
+        else:
+            from palbert.verbs.engines.ray_engine import RayEngine
+
+            # Here, the model only says what its tasks are; the device belongs to the workers.
+            predictor = load(run, checkpoint=model["checkpoint"], device="cpu")
+            engine = RayEngine.for_run(run, **model, workers=workers)
+        rows = predict_file(predictor, task, source, output, engine=engine, **options)
     logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), output)
 
 

@@ -50,6 +50,10 @@ class AnswerColumns(ABC):
         """Return the text columns to read; raise DataError if they are not there."""
 
     @abstractmethod
+    def read_columns(self) -> list[list[str]]:
+        """Return the text columns of each group of tasks that share them."""
+
+    @abstractmethod
     def added(self) -> list[str]:
         """Return the names of the columns of answers."""
 
@@ -85,6 +89,10 @@ class TaskColumns(AnswerColumns):
             if name not in there:
                 raise no_column(str(source), name, there)
         return self.names
+
+    def read_columns(self) -> list[list[str]]:
+        """Return the task's text columns."""
+        return [self.names]
 
     def added(self) -> list[str]:
         """Return the columns of the answers."""
@@ -129,6 +137,10 @@ class AllTaskColumns(AnswerColumns):
         if others:
             log.info("%s: not asked, as their text columns are not there: %s", source, ", ".join(others))
         return list(dict.fromkeys(name for names in self.by_columns for name in names))
+
+    def read_columns(self) -> list[list[str]]:
+        """Return the text columns of each group of tasks that share them."""
+        return [list(names) for names in self.by_columns]
 
     def added(self) -> list[str]:
         """Return the columns of the answers."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from palbert.errors import DataError, RunFolderError
-from palbert.readers import column_names, count_rows, read_chunks
+from palbert.readers import Dialect, column_names, count_rows, read_chunks
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.verbs.answer_columns import AllTaskColumns, AnswerColumns, TaskColumns
+from palbert.verbs.engines import Block, Engine, LocalEngine
 from palbert.verbs.predict import Predictor
 from palbert.verbs.table_writers import holds_lists, new_table
 
@@ -28,6 +30,7 @@ def predict_file(
     settings: FileSettings | None = None,
     min_confidence: float | None = None,
     force: bool = False,
+    engine: Engine | None = None,
 ) -> int:
     """Write the rows of `source` with their predictions to `output`; return how many there were.
 
@@ -40,6 +43,7 @@ def predict_file(
         settings: How the input is written, where that differs from the task's files.
         min_confidence: Abstain where an answer is less likely to be right: its cell is empty, and `abstained` true.
         force: Replace an output that exists.
+        engine: Where the rows are scored; in this process unless given.
     """
     if output.exists() and not force:
         raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
@@ -53,21 +57,27 @@ def predict_file(
     there = column_names(str(source), dialect=dialect)
     names = question.text_columns(source, there, columns)
     _refuse_clashes(source, there, question.added())
+    blocks = partial(_blocks, source, dialect, there, names)
     done = empty = 0
     rows = count_rows(str(source), dialect=dialect)
     with new_table(output) as write, bar(f"predicting {question.title}", total=rows) as line:
-        for chunk in read_chunks(str(source), dialect=dialect, size=CHUNK):
-            # JSONL rows may lack what others have: every chunk gets all columns.
-            given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in there}
-            texts = {name: chunk.column(name) if name in chunk.columns else given[name] for name in names}
-            filled = {name: [text or "" for text in column] for name, column in texts.items()}
-            empty += sum(not all(text.strip() for text in row) for row in zip(*filled.values(), strict=True))
-            write({**given, **question.answers(filled)})
-            done += len(chunk)
-            line.advance(len(chunk))
+        scored = (engine or LocalEngine()).run(question, blocks, source=source, output=output, advance=line.advance)
+        for block, answers in scored:
+            empty += sum(not all(text.strip() for text in row) for row in zip(*block.texts.values(), strict=True))
+            write({**block.given, **answers})
+            done += block.rows
     if empty:
         log.warning("%d of %d rows had an empty text; they were predicted nevertheless.", empty, done)
     return done
+
+
+def _blocks(source: Path, dialect: Dialect, there: list[str], names: list[str]) -> Iterator[Block]:
+    """Read the input in blocks."""
+    for chunk in read_chunks(str(source), dialect=dialect, size=CHUNK):
+        # JSONL rows may lack what others have: every block gets all columns.
+        given = {name: chunk.columns.get(name, [None] * len(chunk)) for name in there}
+        texts = {name: chunk.column(name) if name in chunk.columns else given[name] for name in names}
+        yield Block(given, {name: [text or "" for text in column] for name, column in texts.items()}, len(chunk))
 
 
 def _refuse_clashes(source: Path, there: list[str], added: list[str]) -> None:

@@ -1,0 +1,58 @@
+"""Block folders: complete files, used again by the same job only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from palbert.verbs.engines import Block
+from palbert.verbs.engines.block_folder import BlockFolder
+
+
+def blocks(*texts: list[str]) -> Iterator[Block]:
+    for rows in texts:
+        yield Block({"text": rows}, {"text": rows}, len(rows))
+
+
+def test_the_same_job_keeps_its_blocks_and_another_one_starts_again(tmp_path: Path) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    assert folder.cut({"model": "a"}, blocks(["x", "y"], ["é"])) == [2, 1]
+    assert folder.texts(1) == {"text": ["é"]}
+    folder.write_answers(1, {"prediction": [0.1]})
+    assert folder.cut({"model": "a"}, blocks()) == [2, 1]
+    assert folder.has_answers(1) and not folder.has_answers(0)
+    assert folder.cut({"model": "b"}, blocks(["z"])) == [1]
+    assert not folder.is_scored()
+
+
+def test_blocks_that_were_not_all_cut_are_not_used(tmp_path: Path) -> None:
+    def broken() -> Iterator[Block]:
+        yield from blocks(["x"])
+        raise RuntimeError("power cut")
+
+    folder = BlockFolder(tmp_path / "blocks")
+    with pytest.raises(RuntimeError):
+        folder.cut({}, broken())
+    assert folder.cut({}, blocks(["x"], ["y"])) == [1, 1]
+
+
+def test_a_block_that_is_scored_twice_has_its_last_answers_once(tmp_path: Path) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({}, blocks(["x"]))
+    folder.write_answers(0, {"prediction": [1.5]})
+    folder.write_answers(0, {"prediction": [2.5]})
+    assert folder.answers(0) == {"prediction": [2.5]}
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "answers-000000.json", "job.json", "texts-000000.json",
+    ]  # fmt: skip
+
+
+def test_answers_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({}, blocks(["x"]))
+    with pytest.raises(TypeError):
+        folder.write_answers(0, {"prediction": [object()]})
+    assert not folder.has_answers(0)
+    assert not list(folder.path.glob(".*"))
