@@ -186,6 +186,8 @@ class RunFolder:
         """Restore what a killed run had moved away, and remove its half-written checkpoints."""
         if self.checkpoints.is_dir():
             recover_folders(self.checkpoints)
+        for folder in self.checkpoints.glob(".*"):  # the caller holds the run's lock: nobody is writing here
+            shutil.rmtree(folder, ignore_errors=True)
 
     def checkpoint(self, name: str | None = None) -> Path:
         """Return a checkpoint: the named one, or the best, or the last if there is no best yet."""

@@ -76,7 +76,7 @@ def test_every_row_is_run_once_before_any_row_is_run_twice(folder: Path, monkeyp
 def test_an_interrupted_run_is_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     palbert.reproduce(["mine/two"], out="whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palbert.verbs.train.evaluate", lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("palbert.verbs.train.report_on", lambda *run: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(palbert.StoppedError) as caught:
             palbert.reproduce(["mine/two"], out="out")
     assert (caught.value.folder, caught.value.verb) == (Path("out"), "reproduce")
@@ -155,7 +155,7 @@ def test_an_interrupted_row_continues_after_its_data_was_moved(folder: Path) -> 
     recipe.write_text(tomli_w.dumps(values), "utf-8")
     whole = palbert.reproduce(["mine/one:plain"], data=here, out="whole")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("palbert.verbs.train.evaluate", lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("palbert.verbs.train.report_on", lambda *run: (_ for _ in ()).throw(KeyboardInterrupt))
         palbert.reproduce(["mine/one:plain"], data=here, out="out")
     there = here.rename(folder / "there")
     assert palbert.reproduce(["mine/one:plain"], data=there, out="out").failures == whole.failures == {}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from palbert.registry import SAMPLERS
+from palbert.runtime.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
@@ -234,6 +235,7 @@ def here(tmp_path: Path, tiny_encoder: Path) -> Iterator[Path]:
     run = tmp_path / "run"
     (run / "checkpoints" / "best").mkdir(parents=True)
     (run / "checkpoints" / "best" / "model.safetensors").write_bytes(b"weights of last week")
+    RunFolder(run).claim()
     (run / "recipe.toml").write_text("seed = 1\n")
     (run / "report.html").write_text("<h1>precious</h1>")
     yield tmp_path

@@ -70,7 +70,7 @@ def test_names_in_a_run_are_escaped(run_copy: Path) -> None:
 
 
 def test_a_folder_without_a_report_says_so(tmp_path: Path) -> None:
-    (tmp_path / "recipe.toml").touch()
+    (tmp_path / "recipe.toml").write_text('[encoder]\nname = "a"\n[provenance.versions]\npalbert = "1"\n')
     run = palbert.Run(tmp_path)
     assert repr(run) == f"Run {tmp_path}, without a report"
     assert "none" in run._repr_html_()
