@@ -89,7 +89,7 @@ def decimal_hint(raw: object) -> str | None:
 
 
 def as_number(raw: str) -> float | None:
-    """Return the finite number that a text writes, or None; stricter than float(): no 1_000, no inf, only digits 0 to 9."""
+    """Return the finite number that a text writes, or None; stricter than float(): no 1_000, no inf."""
     text = raw.strip()
     number = float(text) if NUMBER.fullmatch(text) else math.inf
     return number if math.isfinite(number) else None

@@ -24,6 +24,9 @@ from palbert.verbs.engines.block_folder import BlockFolder
 from palbert.verbs.engines.engine import Block, Engine, Scored
 from palbert.verbs.predict import Predictor, load
 
+LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""With "0", Ray listens on the loopback address alone, on Linux too; otherwise it replaces 127.0.0.1 by a public one."""
+
 log = logging.getLogger(__name__)
 
 
@@ -182,6 +185,8 @@ def _error(kind: str, message: str, hint: str | None) -> PalbertError:
 def _ray(workers: int) -> Iterator[Any]:
     """Give Ray: as it is, as RAY_ADDRESS says, or started on this machine for as long as the block runs."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers
+    if not os.environ.get("RAY_ADDRESS"):
+        os.environ[LOOPBACK_ONLY] = "0"
     try:
         import ray
         import ray.data
