@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
@@ -15,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any
 
-from palbert.errors import RecipeError
+from palbert.errors import RecipeError, did_you_mean
 
 OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 """A class that is not in a table, as a recipe names it: "module:Class"."""
@@ -98,16 +99,23 @@ class Registry(Mapping[str, Any]):
             name: A known name, or "module:Class".
             place: Where the recipe names it, for errors.
         """
-        found = self[name] if name in self else _load(name, place)
         prefix = f"{place}: " if place else ""
+        if name in self:
+            found = self[name]
+        else:
+            self._refuse(name, prefix)
+            found = _load(name, place)
         bases = tuple(_load(path) for path in self.bases)
         derived = isinstance(found, type) and issubclass(found, bases)
         if bases and not (isinstance(found, bases) if self.values_only else derived):
-            article = "an" if self.kind[0] in "aeiou" else "a"
             remedy = "Make it a" if self.values_only else "Derive its class from"
-            raise RecipeError(f"{prefix}'{name}' is not {article} {self.kind}.", hint=f"{remedy} {self.base_names}.")
+            raise RecipeError(
+                f"{prefix}'{name}' is not {self.article} {self.kind}.", hint=f"{remedy} {self.base_names}."
+            )
         if not bases and not callable(found):
             raise RecipeError(f"{prefix}'{name}' is not a {self.kind}: it cannot be called.")
+        if not bases and name not in self and _is_standard(_defined_in(found)):
+            raise RecipeError(f"{prefix}'{name}' is not a {self.kind}: it belongs to Python itself.")
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         if missing:
             raise RecipeError(f"{prefix}'{name}' does not implement {', '.join(missing)}.")
@@ -115,6 +123,18 @@ class Registry(Mapping[str, Any]):
             if hasattr(found, former):
                 raise RecipeError(f"{prefix}'{name}' has a method '{former}'.", hint=f"Rename it to '{method}'.")
         return found
+
+    def _refuse(self, name: str, prefix: str) -> None:
+        """Refuse to import a name that is not in the table: before its module is imported, as that alone runs code."""
+        if self.values_only or not OWN_CLASS.match(name):
+            raise RecipeError(f"{prefix}unknown {self.kind} '{name}'.", hint=did_you_mean(name, self))
+        if _is_standard(name.partition(":")[0]):
+            raise RecipeError(f"{prefix}'{name}' is not {self.article} {self.kind}: it belongs to Python itself.")
+
+    @property
+    def article(self) -> str:
+        """The indefinite article of the kind."""
+        return "an" if self.kind[0] in "aeiou" else "a"
 
     @property
     def base_names(self) -> str:
@@ -181,6 +201,19 @@ def _written(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_written, value))}]"
     return words[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def _is_standard(module: str) -> bool:
+    """Whether a module is part of Python: nothing in it is a part of a model, and much of it runs commands."""
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top == "builtins"
+
+
+def _defined_in(found: Any) -> str:
+    """Return the module of a class or function, "" if it does not say; of a value, that of its class."""
+    while isinstance(found, functools.partial):
+        found = found.func
+    return str(getattr(found, "__module__", None) or "")  # functions of torch that are written in C have none
 
 
 def _load(path: str, place: str = "") -> Any:

@@ -63,7 +63,7 @@ def test_a_checkpoint_that_names_foreign_code_is_refused_in_one_plain_line(check
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(checkpoint, MACHINE)
     _, _, problem = str(caught.value).partition("damaged: ")
-    assert problem == "target: 'os:system' is not a target. Derive its class from palbert.extend.Target."
+    assert problem == "target: 'os:system' is not a target: it belongs to Python itself."
 
 
 def test_tasks_are_read_without_the_weights(checkpoint: Path) -> None:

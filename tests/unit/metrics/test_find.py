@@ -63,7 +63,7 @@ def test_a_user_function_may_be_a_metric() -> None:
     check_metric("own_scores:share_right", target("number"))
 
 
-@pytest.mark.parametrize("name", ["os:system", "own_scores:needs_options", "own_scores:Scorer", "os:getcwd"])
+@pytest.mark.parametrize("name", ["own_scores:needs_options", "own_scores:Scorer"])
 def test_what_does_not_take_gold_and_predicted_values_is_not_a_metric(name: str) -> None:
     with pytest.raises(PalbertError, match=f"'{name}' is not a metric: expected a function of two arguments"):
         check_metric(name, target("classes"))
@@ -73,7 +73,7 @@ def test_what_does_not_take_gold_and_predicted_values_is_not_a_metric(name: str)
     ("name", "found"),
     [
         ("own_scores:each_right", "returned array.*expected one finite number"),
-        ("builtins:print", "returned None; expected one finite number"),
+        ("builtins:print", "is not a metric: it belongs to Python itself"),
         ("own_scores:breaks", "failed on 32 made-up rows: IndexError: .*called with two NumPy arrays"),
     ],
 )

@@ -223,7 +223,7 @@ STILL = {"dropout": 0.0, "attention_dropout": 0.0}
         ({"name": "simcse", "dropout": 0}, {}, "objectives.0: dropout: expected a number above 0 and below 1"),
         ("simcse", STILL, "objectives.0: simcse compares two passes with different dropout"),
         ("tests:Nothing", {}, "cannot be imported"),
-        ("collections:Counter", {}, "objectives.0: 'collections:Counter' is not an objective."),
+        ("torch.nn:Identity", {}, "objectives.0: 'torch.nn:Identity' is not an objective."),
     ],
 )  # fmt: skip
 def test_an_unusable_objective_is_reported(

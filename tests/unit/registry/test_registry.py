@@ -15,7 +15,7 @@ from torch import nn
 from palbert import registry
 from palbert.errors import RecipeError
 from palbert.gradients import GradientMethod
-from palbert.registry import GRADIENTS, HEADS, METRICS, REQUIRED, SAMPLERS, Description, Registry
+from palbert.registry import GRADIENTS, HEADS, LOSSES, METRICS, REQUIRED, SAMPLERS, Description, Registry
 from palbert.training.samplers import Plan, Sampler, Settings
 
 REGISTRIES = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
@@ -139,12 +139,12 @@ def test_a_part_inside_a_class_is_found_and_the_extras_of_its_package_are_ignore
 
 
 def test_only_functions_are_accepted_as_metrics() -> None:
-    with pytest.raises(RecipeError, match="'math:pi' is not a metric: it cannot be called"):
-        METRICS.find("math:pi")
+    with pytest.raises(RecipeError, match="'numpy:pi' is not a metric: it cannot be called"):
+        METRICS.find("numpy:pi")
 
 
 def test_a_function_without_a_signature_has_no_options() -> None:
-    assert METRICS.describe("builtins:min").options == {}
+    assert METRICS.describe("torch:dot").options == {}
 
 
 def test_a_module_that_exits_or_prints_when_imported_does_no_harm(
@@ -181,3 +181,25 @@ def test_a_method_under_its_former_name_is_refused_and_not_ignored() -> None:
         patch.setitem(globals(), "Former", Former)
         with pytest.raises(RecipeError, match=r"has a method 'watch'\. Rename it to 'forward_context'"):
             GRADIENTS.find(f"{__name__}:Former", "training.gradients")
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+@pytest.mark.parametrize("name", ["os:system", "subprocess:run", "builtins:eval", "antigravity:geohash"])
+def test_nothing_of_python_itself_is_a_part_and_its_module_is_not_imported(kind: str, name: str) -> None:
+    table = REGISTRIES[kind]
+    with pytest.raises(RecipeError, match=r"belongs to Python itself|unknown encoder family"):
+        table.find(name)
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("table", [METRICS, LOSSES])
+def test_a_function_of_python_is_refused_under_another_module_name(
+    table: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "borrowed_functions.py").write_text(
+        "import functools\nfrom os import system\nlater = functools.partial(system, 'true')\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("system", "later"):
+        with pytest.raises(RecipeError, match="belongs to Python itself"):
+            table.find(f"borrowed_functions:{name}")

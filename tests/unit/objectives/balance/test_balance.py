@@ -192,7 +192,7 @@ def test_the_noise_of_the_tasks_is_trained_at_the_rate_of_the_heads_without_deca
         ({"name": "normalised", "beta": 1}, "training.balance: beta: expected a number from 0 and below 1, found 1."),
         ({"name": "normalised", "beta": "long"}, "training.balance: beta: expected a number from 0 and below 1, found"),
         ({"name": "normalised", "btea": 0.9}, "Did you mean 'beta'?"),
-        ("collections:Counter", "training.balance: 'collections:Counter' is not a balance."),
+        ("torch.nn:Identity", "training.balance: 'torch.nn:Identity' is not a balance."),
     ],
 )
 def test_an_unusable_balance_is_reported(values: dict[str, Any], balance: Any, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 import palbert
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers import read_chunks
-from palbert.verbs.engines.ray_engine import RayEngine, _error
+from palbert.verbs.engines.ray_engine import RayEngine, _error, _ray
 from palbert.verbs.predict_file import predict_file
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'palbert[ray]'")
@@ -34,11 +35,8 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[None]:
     """Start Ray once for this file."""
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    yield
-    ray.shutdown()
+    with _ray(2):
+        yield
 
 
 @pytest.fixture
@@ -161,6 +159,34 @@ def test_the_command_prints_nothing_on_stdout(trained: Path, source: Path, tmp_p
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
     assert f"{ROWS} rows written to {out}" in result.stderr
     assert keys(out) == [f"r{number}" for number in range(ROWS)]
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's list of sockets")
+@pytest.mark.usefixtures("two_workers")
+def test_ray_listens_on_the_loopback_address_alone() -> None:
+    import ray
+
+    assert ray.nodes()[0]["NodeManagerAddress"] == "127.0.0.1"
+    inodes = sockets_of_children()
+    sockets = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()]
+    listening = [words[1].split(":")[0] for words in sockets if words[3] == "0A" and words[9] in inodes]
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert listening and set(listening) <= loopback
+
+
+def sockets_of_children() -> set[str]:
+    """Return the inodes of all sockets of this process and of those that it started, also through others."""
+    found: set[str] = set()
+    family = {os.getpid()}
+    stats = {int(path.parent.name): path.read_text() for path in Path("/proc").glob("[0-9]*/stat")}
+    for process in sorted(stats):
+        if int(stats[process].rpartition(")")[2].split()[1]) in family:
+            family.add(process)
+    for process in family:
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
+    return found
 
 
 @pytest.mark.parametrize(
