@@ -8,7 +8,7 @@ from palbert.build.data import load_training_sets
 from palbert.build.machine import Machine
 from palbert.build.named import make
 from palbert.build.sampling import make_buckets
-from palbert.build.trainer import make_execution, make_scale
+from palbert.build.trainer import make_execution, make_non_finite, make_scale
 from palbert.data.corpus import Corpus, split_corpus
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
@@ -91,6 +91,7 @@ def build_pretrainer(
         arithmetic=machine.arithmetic,
         average=NoAverage(model),
         scale=make_scale(objective, machine),
+        non_finite=make_non_finite(recipe),
         execution=make_execution(recipe, machine.device),
         evaluate=HeldOut(
             objective,

@@ -32,6 +32,7 @@ from palbert.training.averaging import Average
 from palbert.training.execution import Eager, Execution, Graphs
 from palbert.training.feed import Feed, Sets
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
+from palbert.training.non_finite import NonFinite, Skip, Stop
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Plan, Sampler
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
@@ -72,8 +73,7 @@ def build_trainer(
     """
     set_trained(model, recipe)
     sets = sets_of_stage(recipe, train)
-    objective = make_objectives(recipe, sets)
-    objective.prepare(model)
+    objective = _make_objective(recipe, model, sets)
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
     plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
     gradients = _make_gradients(recipe, model, objective, machine, sets, tokenizer.template, plans, ranks or Ranks())
@@ -94,7 +94,15 @@ def build_trainer(
         execution=make_execution(recipe, machine.device, ranks),
         scale=make_scale(objective, machine),
         evaluate_every=recipe.training.evaluate_every,
+        non_finite=make_non_finite(recipe),
     )
+
+
+def _make_objective(recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]]) -> Objectives:
+    """Make the objective, and let its terms copy what they need of the model."""
+    objective = make_objectives(recipe, sets)
+    objective.prepare(model)
+    return objective
 
 
 def _make_gradients(
@@ -140,6 +148,11 @@ def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = N
         log.info("steps are not captured as CUDA graphs: %d processes train together", ranks.size)
         return Eager(device)
     return Graphs(device)
+
+
+def make_non_finite(recipe: Recipe) -> NonFinite:
+    """Make what the recipe wants done with steps whose loss or gradient is not finite."""
+    return Skip(recipe.training.most_skips) if recipe.training.non_finite == "skip" else Stop()
 
 
 def make_scale(objective: Objective, machine: Machine) -> LossScale:

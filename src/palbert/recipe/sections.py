@@ -105,6 +105,10 @@ class TrainingSection(Value):
     """Which parts are trained; poolings and the relational layer belong to the heads. All of them unless given."""
     clip: float = Field(default=1.0, gt=0)
     """The largest Euclidean norm of a gradient; longer gradients are scaled down to it. `inf` turns clipping off."""
+    non_finite: Literal["stop", "skip"] = "stop"
+    """What happens to a step whose loss or gradient is NaN or infinite: it stops the run, or is skipped."""
+    most_skips: int = Field(default=10, ge=1)
+    """Skipped steps in a row after which the run stops."""
     average: AverageChoice = Component(name="none")
     """Which weights are evaluated and saved: those under training (none), or their average, ema or swa."""
     log_every: int = Field(default=10, ge=1)

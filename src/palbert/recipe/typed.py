@@ -226,6 +226,10 @@ class Training(TypedDict, total=False):
     """Which parts are trained; poolings and the relational layer belong to the heads. All of them unless given."""
     clip: float
     """The largest Euclidean norm of a gradient; longer gradients are scaled down to it. `inf` turns clipping off."""
+    non_finite: Literal["stop", "skip"]
+    """What happens to a step whose loss or gradient is NaN or infinite: it stops the run, or is skipped."""
+    most_skips: int
+    """Skipped steps in a row after which the run stops."""
     average: Choice
     """Which weights are evaluated and saved: those under training (none), or their average, ema or swa."""
     log_every: int

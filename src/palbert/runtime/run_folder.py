@@ -32,6 +32,11 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def non_finite(self) -> Path:
+        """The steps whose losses or gradients were not finite, with their rows, one JSON object per line."""
+        return self.path / "non-finite.jsonl"
+
+    @property
     def baselines(self) -> Path:
         """The scores on dev that the run has to beat, measured before training."""
         return self.path / "baselines.json"
@@ -177,7 +182,8 @@ class RunFolder:
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
             rows = [file for file in self.rows.glob("*.jsonl") if str(file) not in keep_rows]
-            for file in (self.recipe, self.metrics, self.baselines, self.trackers, self.folds, *reports, *rows):
+            logs = (self.recipe, self.metrics, self.non_finite, self.baselines, self.trackers, self.folds)
+            for file in (*logs, *reports, *rows):
                 file.unlink(missing_ok=True)
             if self.rows.is_dir() and not any(self.rows.iterdir()):
                 self.rows.rmdir()

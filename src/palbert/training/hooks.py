@@ -12,7 +12,6 @@ from typing import Any
 
 from torch import Tensor
 
-from palbert.errors import TrainingError
 from palbert.runtime.files import disk_errors, write_text
 from palbert.training.optimizer import rates
 from palbert.training.trackers import scalars
@@ -25,7 +24,7 @@ SHOWN = {"shown": True}
 
 
 class MetricsLog(Hook):
-    """Write metrics.jsonl, one JSON object per line; stop a run when a loss is not a number.
+    """Write metrics.jsonl, one JSON object per line.
 
     Losses stay on the device between lines: reading one waits for the GPU.
     """
@@ -137,7 +136,7 @@ class MetricsLog(Hook):
         self.write({"kind": "epoch", "epoch": epoch, "step": step, "planned": planned, "drawn": drawn})
 
     def _write_losses(self, trainer: Trainer) -> None:
-        means = {name: sum(map(float, values)) / len(values) for name, values in trainer.position.losses.items()}
+        means = {name: _mean_of_numbers(values) for name, values in trainer.position.losses.items()}
         cosines = {pair: _mean_of_numbers(values) for pair, values in trainer.position.cosines.items()}
         weights = {name: _number(float(weight)) for name, weight in trainer.objective.balance.weights().items()}
         self._count_time(trainer)
@@ -150,7 +149,7 @@ class MetricsLog(Hook):
                 "kind": "train",
                 "step": trainer.position.step,
                 "epoch": trainer.position.epoch,
-                "losses": {name: _number(loss) for name, loss in means.items()},
+                "losses": means,
                 **({"cosines": cosines} if cosines else {}),
                 **({"weights": weights} if weights else {}),
                 "learning_rate": rates(trainer.optimizer),
@@ -159,12 +158,6 @@ class MetricsLog(Hook):
                 "seconds": round(trainer.position.seconds, 3),
             }
         )
-        for name, loss in means.items():
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"The loss of '{name}' became {loss} by step {trainer.position.step}.",
-                    hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
-                )
 
 
 class TensorBoard:
@@ -188,7 +181,7 @@ def _number(value: float) -> float | None:
 
 
 def _mean_of_numbers(values: list[Any]) -> float | None:
-    """Average the finite values: the cosine with a gradient of 0 is NaN."""
+    """Average the finite values: a skipped step may have others, and the cosine with a gradient of 0 is NaN."""
     numbers = [number for number in map(float, values) if math.isfinite(number)]
     return sum(numbers) / len(numbers) if numbers else None
 

@@ -70,8 +70,8 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
             group["lr"] = rate
 
 
-def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: LossScale) -> None:
-    """Unscale the gradient, and clip its norm to `longest`.
+def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: LossScale) -> Tensor:
+    """Unscale the gradient, and clip its norm to `longest`; return the norm, or 0 where the scale handles an overflow.
 
     A fused optimizer divides by `grad_scale` while it reads the gradients, and skips a step by `found_inf`, as for
     torch's GradScaler: neither takes a separate pass over the gradients.
@@ -82,10 +82,12 @@ def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: Loss
     divisor, overflow = scale.divisor(norm, longest), scale.overflow(norm)
     if not optimizer.defaults["fused"]:  # as on mps
         torch._foreach_div_(gradients, divisor)
-        return
+        return norm
     optimizer.grad_scale = divisor  # type: ignore[attr-defined]
+    optimizer.found_inf = overflow  # type: ignore[attr-defined]  # None replaces what a policy set in the step before
     if overflow is not None:
-        optimizer.found_inf = overflow  # type: ignore[attr-defined]
+        return torch.where(overflow.bool(), 0.0, norm)
+    return norm
 
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:

@@ -21,6 +21,7 @@ from palbert.training.averaging import Average
 from palbert.training.execution import Eager, Execution, Losses
 from palbert.training.feed import Feed
 from palbert.training.loss_scale import LossScale, NoScale
+from palbert.training.non_finite import NonFinite, Stop
 from palbert.training.optimizer import clip_gradients, set_rates
 from palbert.training.samplers import Sampler
 
@@ -138,6 +139,7 @@ class Trainer:
         execution: Execution | None = None,
         scale: LossScale | None = None,
         evaluate_every: int | None = None,
+        non_finite: NonFinite | None = None,
     ) -> None:
         self.model = model
         self.sampler = sampler
@@ -155,6 +157,7 @@ class Trainer:
         self.execution = execution or Eager(feed.device)
         self.scale = scale or NoScale()
         self.evaluate_every = evaluate_every
+        self.non_finite = non_finite or Stop()
         self.epochs = epochs or range(1, sampler.epochs + 1)
         ends = (0, *sampler.ends)
         self.steps = range(ends[self.epochs.start - 1], ends[self.epochs.stop - 1])
@@ -177,7 +180,7 @@ class Trainer:
         done, steps = self.position.step - self.steps.start, len(self.steps)
         set_rates(self.optimizer, self.schedule(done, steps))
         losses = self.execution(self.update, batches)  # computed, or replayed as CUDA graphs
-        self.average.update(done + 1, steps)
+        self.non_finite.update_average(self.average, done + 1, steps)
         return losses
 
     def update(self, batches: Sequence[PackedBatch]) -> Work:
@@ -199,9 +202,10 @@ class Trainer:
         if question is not None:
             yield partial(self.gradients.decide, question)
         self.gradients.combine()
-        clip_gradients(self.optimizer, self.clip, self.scale)
+        norm = clip_gradients(self.optimizer, self.clip, self.scale)
+        self.non_finite.before_step(self.optimizer, norm, losses)
         self.optimizer.step()
-        self.objective.after_step(self.model, losses)
+        self.non_finite.after_step(self.objective, self.model, losses)
         self.optimizer.zero_grad()
         return losses
 

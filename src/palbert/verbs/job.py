@@ -28,6 +28,7 @@ from palbert.training.checkpoint_hooks import Checkpoints, SendRandomState
 from palbert.training.hooks import SHOWN, MetricsLog, TensorBoard
 from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.limits import TimeLimit
+from palbert.training.number_checks import CheckNumbers
 from palbert.training.progress_hooks import ShowProgress
 from palbert.training.trackers import Tracker
 from palbert.training.trainer import Hook, Position, Trainer
@@ -147,7 +148,7 @@ class Job(ABC):
             sender = SendRandomState(every=training.save_every)
             if keeps_start:
                 sender.save(self.trainer, None)
-            return [sender]
+            return [self._number_checks(None), sender]
         shown = ShowProgress(
             make_display(),
             metrics=self.main_metrics,
@@ -174,8 +175,12 @@ class Job(ABC):
             if keeps_start:
                 checkpoints.save(self.trainer, before)
         # The time is counted before it is saved, and scores are written before anybody decides by them.
-        hooks = [TimeLimit(self.time_limit), metrics, checkpoints, shown]
+        checks = self._number_checks(self.folder.non_finite)
+        hooks = [TimeLimit(self.time_limit), metrics, checks, checkpoints, shown]
         return [*hooks, *self.further_hooks(), Callbacks(self.callbacks)]
+
+    def _number_checks(self, path: Path | None) -> CheckNumbers:
+        return CheckNumbers(path, seed=self.recipe.seed, save_every=self.recipe.training.save_every)
 
     def further_hooks(self) -> list[Hook]:
         """Return hooks in addition to those of all jobs, for the first process."""

@@ -77,8 +77,8 @@ def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
         )
 
 
-LIMIT = re.compile(r"(phases\.\d+\.)?training\.(patience|time_limit)$")
-"""The places in a recipe that say when a run finishes early; a run may be resumed with others."""
+LIMIT = re.compile(r"(phases\.\d+\.)?training\.(patience|time_limit|non_finite|most_skips)$")
+"""The places in a recipe that say when a run ends early; a run may be resumed with others."""
 DATA_FILE = re.compile(r"tasks\.[^.]+\.(extra\.[^.]+\.)?(train|dev|test)\.\d+\.path$")
 """The places in a recipe that name a data file."""
 

@@ -205,5 +205,5 @@ def test_a_loss_of_nan_stops_the_run_with_exit_code_1(
     values = {**tiny_recipe, "tasks": {"sts": {}}, "optimizer": {"learning_rate": 1e30}}
     result = cli("train", write_recipe(values), "--out", tmp_path / "run")
     assert (result.code, result.out) == (1, "")
-    assert "error: The loss of 'sts' became nan by step" in result.err
+    assert "error: The loss of 'sts' became nan at step" in result.err
     assert "Lower optimizer.learning_rate" in result.err and "Traceback" not in result.err
