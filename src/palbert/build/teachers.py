@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from palbert.build.checkpoint import open_checkpoint, read_tasks
 from palbert.build.machine import Machine, build_inference, prepare_for_inference
+from palbert.data.array_files import load_array, read_facts, save_arrays
 from palbert.data.dataset import Dataset, cache_folder
+from palbert.data.ragged import offsets_of
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import PalbertError, RecipeError, RunFolderError
@@ -26,6 +29,8 @@ from palbert.tasks.spec import Task
 
 log = logging.getLogger(__name__)
 
+MARK = "outputs.json"
+"""The file that a complete entry of the cache has, with the checksum of the outputs."""
 FORMAT = 2
 """Version of the cached outputs; a change invalidates every entry."""
 
@@ -84,12 +89,16 @@ class _Teacher:
     def answer(self, name: str, dataset: Dataset) -> NDArray[np.float32]:
         """Return the outputs for every row, (rows, outputs)."""
         folder = cache_folder() / f"teacher-{self._key(dataset)}"
-        if (folder / "outputs.npy").is_file():
-            return np.load(folder / "outputs.npy")  # type: ignore[no-any-return]
+        if (folder / MARK).is_file():
+            try:
+                return load_array(folder / "outputs.npy", read_facts(folder / MARK)["arrays"]["outputs"])
+            except (OSError, ValueError, KeyError) as error:
+                log.warning("The teacher is asked again: %s", error)
+                shutil.rmtree(folder, ignore_errors=True)
         outputs = self._ask(name, dataset)
         try:
-            with cache_entry(folder, mark="outputs.npy") as temporary:
-                np.save(temporary / "outputs.npy", outputs)
+            with cache_entry(folder, mark=MARK) as temporary:
+                save_arrays(temporary, {"outputs": outputs}, mark=MARK, facts={})
         except (RunFolderError, OSError) as error:  # the run works without a cache
             log.warning("The teachers' answers cannot be cached: %s", error)
         return outputs
@@ -114,6 +123,7 @@ class _Teacher:
         for name in ("model.safetensors", "palbert.json", "tokenizer.json"):
             digest.update(sha256(self.folder / name).encode())
         for column in dataset.texts:
-            digest.update(column.bytes.offsets.tobytes())
-            digest.update(column.bytes.values.tobytes())
+            digest.update(offsets_of(column.bytes.lengths).tobytes())
+            for part in column.bytes.parts():
+                digest.update(part.values.tobytes())
         return digest.hexdigest()[:32]

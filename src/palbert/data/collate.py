@@ -144,8 +144,8 @@ def _pack(portion: Portion, template: Template) -> list[_Packed]:
 
 
 def _pack_singles(column: Ragged, rows: NDArray[Any], template: Template, max_length: int) -> _Packed:
-    starts = column.offsets[rows]
-    kept = np.minimum(column.offsets[rows + 1] - starts, max_length - template.single)
+    starts, lengths = column.bounds(rows)
+    kept = np.minimum(lengths, max_length - template.single)
     lengths = kept + template.single
     ends = np.cumsum(lengths)
     ids = np.empty(ends[-1] if len(ends) else 0, dtype=np.int32)
@@ -158,12 +158,8 @@ def _pack_singles(column: Ragged, rows: NDArray[Any], template: Template, max_le
 
 def _pack_pairs(columns: tuple[Ragged, ...], rows: NDArray[Any], template: Template, max_length: int) -> _Packed:
     first, second = columns
-    starts_a, starts_b = first.offsets[rows], second.offsets[rows]
-    kept_a, kept_b = _truncate_pair(
-        first.offsets[rows + 1] - starts_a,
-        second.offsets[rows + 1] - starts_b,
-        max_length - template.pair,
-    )
+    (starts_a, lengths_a), (starts_b, lengths_b) = first.bounds(rows), second.bounds(rows)
+    kept_a, kept_b = _truncate_pair(lengths_a, lengths_b, max_length - template.pair)
     lengths = kept_a + kept_b + template.pair
     ends = np.cumsum(lengths)
     # Start of each segment: before, a, between, b, after.

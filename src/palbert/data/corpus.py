@@ -71,6 +71,7 @@ def _distinct(texts: Ragged) -> Ragged:
 
 def _pieces(texts: Ragged, room: int) -> Ragged:
     """Split each text after every `room` tokens; only the offsets change."""
+    texts = Ragged.concatenate([texts])  # chosen rows, one after another
     counts = -(-texts.lengths // room)
     starts = np.repeat(texts.offsets[:-1], counts) + room * ranges(np.zeros_like(counts), counts)
     return Ragged(texts.values, np.append(starts, texts.offsets[-1]))

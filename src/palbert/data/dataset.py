@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.data.ragged import Ragged, Texts
-from palbert.data.row_weights import read_weights
-from palbert.data.split_column import rows_of_split
+from palbert.data.token_cache import MARK, Arrays, RowArrays, build, fill, load_arrays
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import DataError, RunFolderError
-from palbert.readers import Chunk, Dialect, read_chunks, resolve_files
-from palbert.runtime.files import cache_entry, sha256
-from palbert.runtime.progress import bar
-from palbert.targets.labels import LabelReader, unknown_label
+from palbert.errors import RunFolderError
+from palbert.readers import Dialect, resolve_files
+from palbert.runtime.files import sha256
 from palbert.tasks.sets import DataFiles
-from palbert.tasks.sources import Source
 
 FORMAT = 2  # of the cache; raising it invalidates every entry
 log = logging.getLogger(__name__)
@@ -71,24 +69,33 @@ class Dataset:
 
 
 def load_dataset(files: DataFiles, tokenizer: TextTokenizer, *, cache: Path | None = None) -> Dataset:
-    """Read and tokenize files, or load the rows from the cache if the files are unchanged."""
+    """Read and tokenize files, or load the rows from the cache if the files are unchanged.
+
+    The rows stay on disk: their arrays are mapped into memory, and the system reads what is used.
+    """
     listed = [str(file) for source in files.sources for file in resolve_files(source.path)]
-    hashes = {file: sha256(Path(file)) for file in dict.fromkeys(listed)}
+    hashes = _hashes(list(dict.fromkeys(listed)))
     folder = (cache or cache_folder()) / _key(key_settings(files, [hashes[file] for file in listed], tokenizer))
-    if os.path.isfile(folder / "dataset.json"):  # False, not an error, where the folder cannot be read
+    if os.path.isfile(folder / MARK):  # False, not an error, where the folder cannot be read
         try:
-            return _load(folder, files, hashes)
-        except (OSError, ValueError) as error:  # files were removed, or a disk was full
+            return _dataset(*load_arrays(folder), files, hashes)
+        except (OSError, ValueError, KeyError) as error:  # files were removed or damaged, or a disk was full
             log.warning("The token cache is written again: %s", error)
             shutil.rmtree(folder, ignore_errors=True)
-    rows = _read(files)
-    tokens = _tokenize(rows.texts, tokenizer, f"{files.task} {files.split}")
     try:
-        _save(folder, rows, tokens)
+        resumed = build(folder, files, tokenizer)
     except (RunFolderError, OSError) as error:  # a cache is a convenience
-        log.warning("The token cache cannot be written: %s", error)
-        return _from_rows(rows, tokens, files, hashes)
-    return _load(folder, files, hashes)
+        log.warning("The token cache cannot be written, and all rows are kept in memory: %s", error)
+        arrays = RowArrays(None)
+        facts = fill(arrays, files, tokenizer)
+        return _dataset(arrays.in_memory(), facts, files, hashes)
+    return _dataset(*load_arrays(folder, check=resumed), files, hashes)
+
+
+def _hashes(files: list[str]) -> dict[str, str]:
+    """Return the sha256 of each file; several are read at a time."""
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(files, pool.map(sha256, map(Path, files)), strict=True))
 
 
 def cache_folder() -> Path:
@@ -96,108 +103,6 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("PALBERT_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "palbert"
-
-
-@dataclass
-class _Rows:
-    ids: list[str]
-    texts: tuple[list[str], ...]
-    labels: NDArray[Any] | None
-    dropped: int = 0
-    unmapped: int = 0
-    weights: list[float] = field(default_factory=list)
-
-
-def _read(files: DataFiles) -> _Rows:
-    """Read all files as one data set."""
-    rows = _Rows([], tuple([] for _ in files.text), None)
-    labels: list[Any] = []
-    for source in files.sources:
-        dialect = source.dialect_over(files.dialect)
-        mapping = source.labels if source.labels is not None else files.labels
-        reader = LabelReader(files.target, labels=mapping, decimal=dialect.decimal)
-        for chunk in read_chunks(source.path, dialect=dialect):
-            if not chunk.columns:
-                continue  # JSONL without rows names no columns
-            chunk = rows_of_split(chunk, files.marked)
-            absent = files.labels_optional and (source.label or files.label) not in chunk.columns
-            _read_chunk(chunk, rows, labels, files, source, reader if files.labelled and not absent else None)
-        reader.check(source.path)
-    if not rows.ids:
-        names = ", ".join(source.path for source in files.sources)
-        left_out = f" ({rows.dropped + rows.unmapped} were dropped)" if rows.dropped + rows.unmapped else ""
-        marked = f" marked as {files.split} in the column '{files.marked.column}'" if files.marked else ""
-        hint = f'Mark some, or set tasks.{files.task}.dev = "10%"' if marked and files.split == "dev" else None
-        raise DataError(f"{names}: no rows for {files.task} {files.split}{marked}{left_out}.", hint=hint)
-    if labels and len(labels) != len(rows.ids):
-        raise DataError(f"{files.task} {files.split}: some rows have a label in '{files.label}' and some do not.")
-    if labels:
-        rows.labels = files.target.array(labels)
-    return rows
-
-
-def _read_chunk(
-    chunk: Chunk,
-    rows: _Rows,
-    labels: list[Any],
-    files: DataFiles,
-    source: Source,
-    reader: LabelReader | None,
-) -> None:
-    columns = [chunk.column(name) for name in source.text or files.text]
-    raw_labels: list[Any] = [""] * len(chunk)
-    if reader:
-        raw_labels = chunk.labels(source.label or files.label, lists=files.target.many)
-    weights = read_weights(chunk, files.row_weight) if files.row_weight else None
-    raw_ids = chunk.column(files.id) if files.id in chunk.columns else None
-    for index, line in enumerate(chunk.lines):
-        texts = [(column[index] or "").strip() for column in columns]
-        raw = raw_labels[index]
-        weight = weights[index] if weights else 1.0
-        unlabelled = raw is None and files.labels_optional and files.bad_rows == "error"
-        if not all(texts) or (reader and raw is None and not unlabelled) or weight is None:
-            if files.bad_rows == "error":
-                lacking = (source.label or files.label) if raw is None else files.row_weight
-                raise _bad_row(chunk, line, texts, source.text or files.text, lacking or "")
-            rows.dropped += 1
-            continue
-        if reader and not unlabelled:
-            try:
-                label = reader(raw)
-            except ValueError as error:
-                place = f"tasks.{files.task}."
-                raise unknown_label(chunk.path, line, error, raw, target=files.target, place=place) from None
-            if label is None:
-                rows.unmapped += 1
-                continue
-            labels.append(label)
-        if weights:
-            rows.weights.append(weight)
-        for column, text in zip(rows.texts, texts, strict=True):
-            column.append(text)
-        rows.ids.append((raw_ids[index] if raw_ids else None) or str(len(rows.ids)))
-
-
-def _bad_row(chunk: Chunk, line: int, texts: list[str], names: tuple[str, ...], lacking: str) -> DataError:
-    """Return the error of a row without a text, or without what the column `lacking` should hold."""
-    empty = [name for name, text in zip(names, texts, strict=True) if not text]
-    column = empty[0] if empty else lacking
-    return DataError(
-        f"{chunk.path}, line {line}: the column '{column}' is empty.",
-        hint='Fix the row, or set bad_rows = "drop" for this task to leave such rows out.',
-    )
-
-
-def _tokenize(columns: tuple[list[str], ...], tokenizer: TextTokenizer, name: str) -> tuple[Ragged, ...]:
-    done = []
-    with bar(f"tokenizing {name}", total=sum(len(column) for column in columns)) as line:
-        for column in columns:
-            parts = []
-            for part in tokenizer.stream(column):
-                parts.append(part)
-                line.advance(len(part))
-            done.append(Ragged.concatenate(parts))
-    return tuple(done)
 
 
 def key_settings(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> dict[str, Any]:
@@ -237,47 +142,21 @@ def _suffix(path: str) -> str:
     return suffix if suffix.lower() != ".gz" else "".join(Path(path).suffixes[-2:])
 
 
-def _save(folder: Path, rows: _Rows, tokens: tuple[Ragged, ...]) -> None:
-    with cache_entry(folder, mark="dataset.json") as temporary:
-        Texts.from_rows(rows.ids).bytes.save(temporary, "ids")
-        for index, (text, ids) in enumerate(zip(rows.texts, tokens, strict=True)):
-            Texts.from_rows(text).bytes.save(temporary, f"text{index}")
-            ids.save(temporary, f"tokens{index}")
-        if rows.labels is not None:
-            np.save(temporary / "labels.npy", rows.labels)
-        if rows.weights:
-            np.save(temporary / "weights.npy", np.array(rows.weights))
-        facts = {"columns": len(rows.texts), "labelled": rows.labels is not None}
-        facts |= {"dropped": rows.dropped, "unmapped": rows.unmapped}
-        (temporary / "dataset.json").write_text(json.dumps(facts))
-
-
-def _load(folder: Path, files: DataFiles, hashes: dict[str, str]) -> Dataset:
-    facts = json.loads((folder / "dataset.json").read_text())
+def _dataset(arrays: Arrays, facts: Mapping[str, Any], files: DataFiles, hashes: dict[str, str]) -> Dataset:
+    columns = range(facts["columns"])
     return Dataset(
         task=files.task,
         split=files.split,
-        ids=Texts(Ragged.load(folder, "ids")),
-        texts=tuple(Texts(Ragged.load(folder, f"text{i}")) for i in range(facts["columns"])),
-        tokens=tuple(Ragged.load(folder, f"tokens{i}") for i in range(facts["columns"])),
-        labels=np.load(folder / "labels.npy") if facts["labelled"] else None,
-        weights=np.load(folder / "weights.npy") if files.row_weight else None,
+        ids=Texts(_ragged(arrays, "ids")),
+        texts=tuple(Texts(_ragged(arrays, f"text{index}")) for index in columns),
+        tokens=tuple(_ragged(arrays, f"tokens{index}") for index in columns),
+        labels=arrays["labels"] if facts["labelled"] else None,
+        weights=arrays["weights"] if files.row_weight else None,
         dropped=facts["dropped"],
         unmapped=facts["unmapped"],
         files=hashes,
     )
 
 
-def _from_rows(rows: _Rows, tokens: tuple[Ragged, ...], files: DataFiles, hashes: dict[str, str]) -> Dataset:
-    return Dataset(
-        task=files.task,
-        split=files.split,
-        ids=Texts.from_rows(rows.ids),
-        texts=tuple(Texts.from_rows(column) for column in rows.texts),
-        tokens=tokens,
-        labels=rows.labels,
-        weights=np.array(rows.weights) if rows.weights else None,
-        dropped=rows.dropped,
-        unmapped=rows.unmapped,
-        files=hashes,
-    )
+def _ragged(arrays: Arrays, name: str) -> Ragged:
+    return Ragged(arrays[f"{name}.values"], arrays[f"{name}.offsets"])

@@ -207,7 +207,7 @@ def test_the_cache_gives_the_same_set_without_reading_the_files(
     def refuse(*arguments: Any) -> None:
         raise AssertionError("read again")
 
-    monkeypatch.setattr(module, "_read", refuse)
+    monkeypatch.setattr(module, "build", refuse)
     assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
     moved = tmp_path / "moved.tsv"
     moved.write_bytes(Path(path).read_bytes())
@@ -230,6 +230,22 @@ def test_an_incomplete_cache_is_written_again(
     assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
     assert "written again" in caplog.text
     assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
+
+
+@pytest.mark.parametrize("place", ["text0.values.npy", "tokens0.offsets.npy", "labels.npy", "dataset.json"])
+def test_a_flipped_bit_in_the_cache_is_noticed(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer, caplog: pytest.LogCaptureFixture, place: str
+) -> None:
+    own = task(train=make(tmp_path, HEADER + "x\tthe phone\tgood\ny\tthe service\tbad\n"))
+    first = load_dataset(files_of(own, "train"), tokenizer, cache=cache)
+    wanted = list(first.texts[0])
+    [damaged] = cache.glob(f"*/{place}")
+    content = bytearray(damaged.read_bytes())
+    content[-5] ^= 1
+    damaged.write_bytes(content)
+    again = load_dataset(files_of(own, "train"), tokenizer, cache=cache)
+    assert list(again.texts[0]) == wanted and np.array_equal(np.asarray(again.labels), [1, 0])
+    assert "written again" in caplog.text
 
 
 def test_a_changed_file_invalidates_the_cache(tmp_path: Path, cache: Path, tokenizer: TextTokenizer) -> None:

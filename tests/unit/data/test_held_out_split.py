@@ -14,6 +14,7 @@ from palbert.data import dataset as dataset_module
 from palbert.data.dataset import Dataset
 from palbert.data.held_out_split import FEW, MOST, held_out_rows
 from palbert.data.ragged import Texts
+from palbert.data.token_cache import build
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.recipe.load import make_recipe
@@ -140,7 +141,7 @@ def test_train_and_dev_are_all_rows_and_share_the_token_cache(
 ) -> None:
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path / "cache"))
     read = []
-    monkeypatch.setattr(dataset_module, "_tokenize", lambda *a, own=dataset_module._tokenize: read.append(a) or own(*a))
+    monkeypatch.setattr(dataset_module, "build", lambda *a, own=build: read.append(a) or own(*a))
     recipe = make_recipe(values)
     train, dev = load_training_sets(recipe, tokenizer)["sst"].rows, load_split(recipe, "dev", tokenizer)["sst"]
     assert sorted([*map(int, train.ids), *map(int, dev.ids)]) == list(range(60)) and len(dev) == 15

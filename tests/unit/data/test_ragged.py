@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -44,10 +42,24 @@ def test_texts_are_a_sequence_of_strings() -> None:
     assert "🎉🙂" in texts
 
 
-@pytest.mark.parametrize("rows", [TEXTS, [], [""]], ids=["texts", "none", "empty"])
-def test_a_saved_array_loads_unchanged(tmp_path: Path, rows: list[str]) -> None:
-    Texts.from_rows(rows).bytes.save(tmp_path, "texts")
-    assert list(Texts(Ragged.load(tmp_path, "texts"))) == rows
+def test_chosen_rows_are_the_rows_without_a_copy() -> None:
+    ragged = Ragged.from_rows(ROWS)
+    chosen = ragged.take(np.array([3, 1, 0, 3])).take(np.array([0, 2, 1]))
+    assert [list(chosen[row]) for row in range(len(chosen))] == [ROWS[3], ROWS[0], ROWS[1]]
+    assert chosen.lengths.tolist() == [4, 2, 0]
+    assert chosen.values is ragged.values
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_parts_are_all_rows_in_order(size: int) -> None:
+    for ragged in (Ragged.from_rows(ROWS), Ragged.from_rows(ROWS).take(np.array([2, 0, 3])), Ragged.from_rows([])):
+        parts = list(ragged.parts(size))
+        found = [list(part[row]) for part in parts for row in range(len(part))]
+        assert found == [list(ragged[row]) for row in range(len(ragged))]
+
+
+def test_iterating_over_chosen_texts_decodes_them() -> None:
+    assert list(Texts.from_rows(TEXTS).take(np.array([3, 2, 1]))) == [TEXTS[3], TEXTS[2], TEXTS[1]]
 
 
 def test_ranges_are_concatenated() -> None:

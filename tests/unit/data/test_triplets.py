@@ -11,6 +11,7 @@ import pytest
 
 from palbert.build import load_rows
 from palbert.data.dataset import Dataset
+from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.tasks.catalog import CATALOG
@@ -60,8 +61,9 @@ def test_entailments_of_a_premise_are_combined_with_its_contradictions_in_file_o
         assert list(found.ids) == ["0", "3", "4"]
         for texts, tokens in zip(found.texts, found.tokens, strict=True):
             expected = tokenizer(list(texts))
-            assert tokens.values.tolist() == expected.values.tolist()
-            assert tokens.offsets.tolist() == expected.offsets.tolist()
+            found_tokens = Ragged.concatenate([tokens])
+            assert found_tokens.values.tolist() == expected.values.tolist()
+            assert found_tokens.offsets.tolist() == expected.offsets.tolist()
 
 
 def test_triplets_of_many_pairs_equal_those_of_a_plain_loop(tmp_path: Path, tokenizer: TextTokenizer) -> None:

@@ -1,0 +1,90 @@
+"""The token cache: killed builds continue, and all builds give the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palbert.data import rows as rows_module
+from palbert.data import token_cache as module
+from palbert.data.rows import Rows
+from palbert.data.token_cache import JOURNAL, MARK, RowArrays, build, fill, load_arrays
+from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import DataError
+from palbert.tasks.sets import DataFiles, files_of
+from palbert.tasks.spec import Task
+
+
+def files_in(folder: Path, *, rows: int = 11, last: str = "1") -> DataFiles:
+    lines = [f"the film number {number}\t{number % 2}" for number in range(rows)]
+    (folder / "a.tsv").write_text("\n".join(["text\tlabel", *lines, f"the last\t{last}"]))
+    own = {"name": "own", "kind": "single", "target": "classes", "classes": ["no", "yes"], "text": "text"}
+    return files_of(Task.model_validate({**own, "train": str(folder / "a.tsv")}), "train")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in (module, rows_module):
+        monkeypatch.setattr(each, "CHUNK", 2)
+
+
+def test_the_size_of_the_chunks_does_not_change_the_entry(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_in(tmp_path)
+    for size in (1, 3, 20_000):
+        monkeypatch.setattr(rows_module, "CHUNK", size)
+        build(tmp_path / str(size), files, tokenizer)
+    assert content(tmp_path / "1") == content(tmp_path / "3") == content(tmp_path / "20000")
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_a_build_that_was_killed_continues(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    files = files_in(tmp_path)
+    build(tmp_path / "whole", files, tokenizer)
+    appended: list[int] = []
+
+    def append(self: RowArrays, rows: Rows, *rest: Any, own: Any = RowArrays.append) -> None:
+        own(self, rows, *rest)  # killed after writing, before it is noted
+        appended.append(len(rows))
+        if len(appended) == after:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RowArrays, "append", append)
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path / "entry", files, tokenizer)
+        assert (tmp_path / ".entry.partial" / JOURNAL).is_file() == (after > 1)
+        assert build(tmp_path / "entry", files, tokenizer) == (after > 1)
+    assert content(tmp_path / "entry") == content(tmp_path / "whole")
+    assert sum(appended) == 12 + 2  # one chunk is done twice
+    assert not (tmp_path / ".entry.partial").exists()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_wrong_row_leaves_nothing_behind(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    with pytest.raises(DataError, match="line 13"):
+        build(tmp_path / "cache" / "entry", files_in(tmp_path, last="2"), tokenizer)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_rows_in_memory_are_those_of_the_entry(tmp_path: Path, tokenizer: TextTokenizer) -> None:
+    files = files_in(tmp_path)
+    build(tmp_path / "entry", files, tokenizer)
+    loaded, facts = load_arrays(tmp_path / "entry")
+    arrays = RowArrays(None)
+    assert fill(arrays, files, tokenizer).items() <= facts.items()
+    kept = arrays.in_memory()
+    assert {name: value.tolist() for name, value in kept.items()} == {
+        name: value.tolist() for name, value in loaded.items()
+    }
+    assert (tmp_path / "entry" / MARK).is_file()
