@@ -25,7 +25,7 @@ from palbert.verbs.engines.engine import Block, Engine, Scored
 from palbert.verbs.predict import Predictor, load
 
 LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With "0", Ray listens on the loopback address alone, on Linux too; otherwise it replaces 127.0.0.1 by a public one."""
+"""With "0", Ray listens on the loopback address alone; otherwise it replaces 127.0.0.1 by a public address on Linux."""
 
 log = logging.getLogger(__name__)
 
