@@ -18,14 +18,11 @@ import torch
 from safetensors.torch import load_file
 
 from palbert.build import make_gradients
-from palbert.errors import CheckpointError, DeviceError, RecipeError
+from palbert.errors import DeviceError, RecipeError
 from palbert.gradients import GradientMethod
 from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import ENVIRONMENT, Processes, Ranks, find_ranks
-from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state
 from palbert.training.hooks import read_records
-from palbert.verbs.train import TrainingJob
 
 WORKER = Path(__file__).with_name("worker.py")
 PCGRAD = {"gradients": "pcgrad"}
@@ -166,16 +163,6 @@ def test_a_run_of_two_processes_stopped_and_resumed_equals_an_uninterrupted_one(
     ]
     assert lines[0] == lines[1]
     assert [line["step"] for line in lines[0] if line["kind"] == "train"] == [2, 4, 6, 8, 10]
-
-
-def test_resuming_with_another_number_of_processes_is_refused(results: Path) -> None:
-    recipe = make_recipe(json.loads((results / "resumable.json").read_text()))
-    run = TrainingJob(recipe, RunFolder(results / "resumed"), resume=True).prepare()
-    with pytest.raises(CheckpointError, match="expected 2, as many as the run began with, found 1") as error:
-        run.fit()
-    assert "torchrun --nproc-per-node 2 -m palbert train" in str(error.value)
-    with pytest.raises(CheckpointError, match=r"expected 1, .* found 2"):
-        restore_random_state({"cpu": torch.get_rng_state()}, torch.device("cpu"), Processes(1, 2))
 
 
 def test_collective_calls_return_the_same_to_all_processes(results: Path) -> None:

@@ -13,6 +13,7 @@ from palbert.model.int8 import quantise
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.packed import can_pack, pack
 from palbert.recipe.schema import Recipe
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.precision import Precision, arithmetic, choose_device, choose_precision, set_products
 
 
@@ -50,6 +51,10 @@ def prepare_for_inference(model: MultiTaskModel, machine: Machine) -> MultiTaskM
     return model
 
 
-def build_inference(model: MultiTaskModel, *, tokenizer: TextTokenizer, machine: Machine) -> Inference:
-    """Return what answers texts with a model."""
-    return Inference(model, template=tokenizer.template, device=machine.device, arithmetic=machine.arithmetic)
+def build_inference(
+    model: MultiTaskModel, *, tokenizer: TextTokenizer, machine: Machine, ranks: Ranks | None = None
+) -> Inference:
+    """Return what answers texts with a model; several processes share the batches."""
+    return Inference(
+        model, template=tokenizer.template, device=machine.device, arithmetic=machine.arithmetic, ranks=ranks
+    )

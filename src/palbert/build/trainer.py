@@ -73,7 +73,7 @@ def build_trainer(
     """
     set_trained(model, recipe)
     sets = sets_of_stage(recipe, train)
-    objective = _make_objective(recipe, model, sets)
+    objective = _make_objective(recipe, model, sets, ranks or Ranks())
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
     plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
     gradients = _make_gradients(recipe, model, objective, machine, sets, tokenizer.template, plans, ranks or Ranks())
@@ -98,10 +98,14 @@ def build_trainer(
     )
 
 
-def _make_objective(recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]]) -> Objectives:
-    """Make the objective, and let its terms copy what they need of the model."""
+def _make_objective(
+    recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], ranks: Ranks
+) -> Objectives:
+    """Make the objectives of these sets, prepared for the model."""
     objective = make_objectives(recipe, sets)
     objective.prepare(model)
+    if recipe.training.accumulation == 1:  # otherwise processes may have different numbers of batches in a step
+        objective.join(ranks)
     return objective
 
 

@@ -23,6 +23,7 @@ from palbert.inference.questions import OneTask, Question, SeveralTasks, share_a
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values, find_metric
 from palbert.model.multitask import MultiTaskModel
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.progress import bar
 from palbert.targets import Decoded
 from palbert.tasks.spec import Task
@@ -48,7 +49,10 @@ class Packing:
 
 
 class Inference:
-    """A model with everything it needs to turn tokens into outputs."""
+    """A model with everything it needs to turn tokens into outputs.
+
+    With several processes (`ranks`), all make the same calls: each computes some of the batches and gets all outputs.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,9 @@ class Inference:
         template: Template,
         device: torch.device,
         arithmetic: Callable[[], AbstractContextManager[Any]],
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
         self.model = model
         self.template = template
         self.device = device
@@ -101,16 +107,18 @@ class Inference:
         rows = len(tokens[0])
         lengths = sequence_lengths(tokens, self.template, max_length=packing.max_length, siamese=packing.siamese)
         batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
-        outputs = torch.empty(rows, width)
+        own = batches[self.ranks.rank :: self.ranks.size]
+        outputs = torch.zeros(rows, width)
         was_training = self.model.training
         self.model.eval()
-        with torch.inference_mode(), bar(title, total=rows) as line:
-            for chosen in batches:
+        with torch.inference_mode(), bar(title, total=sum(map(len, own))) as line:
+            for chosen in own:
                 portion = Portion(packing.task, packing.task, tokens, chosen, packing.max_length, packing.siamese)
                 found = forward(portion, self.template)
                 outputs[torch.from_numpy(chosen)] = _checked(found, packing.task, (len(chosen), width)).cpu()
                 line.advance(len(chosen))
         self.model.train(was_training)
+        self.ranks.add_in_place(outputs)  # rows of other processes are 0 here: the sum is exact
         return outputs
 
 

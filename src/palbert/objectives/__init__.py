@@ -13,6 +13,7 @@ from palbert.batch import PackedBatch, repeat_of
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.options import check_number
+from palbert.runtime.distributed import Ranks
 from palbert.targets import Target
 from palbert.tasks.sets import SetSpec
 
@@ -123,6 +124,9 @@ class Term(nn.Module, ABC):
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Called once before training: refuse the model, or create parameters of its size. Optional."""
+
+    def join(self, ranks: Ranks) -> None:
+        """Called once before training with several processes that make the same calls in every step. Optional."""
 
     def after_step(self, model: MultiTaskModel) -> None:
         """Called after each step of the optimizer. Optional."""

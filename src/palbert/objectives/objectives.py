@@ -12,6 +12,7 @@ from palbert.objectives import Pass, Term
 from palbert.objectives.balance import Balance
 from palbert.objectives.objective import Objective
 from palbert.objectives.supervised import Supervised
+from palbert.runtime.distributed import Ranks
 
 
 class Objectives(Objective):
@@ -35,6 +36,11 @@ class Objectives(Objective):
         self.balance.to(next(model.parameters()).device)
         for term in self.terms:
             term.prepare(model)
+
+    def join(self, ranks: Ranks) -> None:
+        """Tell every term which processes train together."""
+        for term in self.terms:
+            term.join(ranks)
 
     def after_step(self, model: MultiTaskModel, losses: Mapping[str, Tensor]) -> None:
         """Update terms and balance after a step of the optimizer."""

@@ -13,6 +13,7 @@ from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term, check_trained
 from palbert.options import check_number, check_switch
+from palbert.runtime.distributed import Ranks
 
 
 class SimCSE(Term):
@@ -49,6 +50,7 @@ class SimCSE(Term):
         self.dropout = None if dropout is None else check_number("dropout", dropout, above=0, below=1)
         self.layers = nn.ModuleList()
         self.layer_of: dict[str, int] = {}
+        self.ranks = Ranks()
 
     @property
     def compares(self) -> bool:
@@ -72,6 +74,10 @@ class SimCSE(Term):
         self.layer_of = {name: owners.index(task) for name, task in joint.items()}
         self.layers = nn.ModuleList(_identity(config.hidden_size) for _ in owners).to(device)
 
+    def join(self, ranks: Ranks) -> None:
+        """Contrast the texts of all processes."""
+        self.ranks = ranks
+
     def values(self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass) -> dict[str, Tensor]:
         """Return the weighted InfoNCE loss of each set."""
         first, second = self.views(model, batch, forward_pass)
@@ -84,9 +90,14 @@ class SimCSE(Term):
                     layer = self.layers[self.layer_of[name]]
                     views = layer(views[0]), layer(views[1])
                 sides = zip(views[0].chunk(part.width), views[1].chunk(part.width), strict=True)
-                losses = [info_nce(one, other, temperature=self.temperature) for one, other in sides]
+                losses = [self._contrast(one, other, counted=part.share > 0) for one, other in sides]
                 values[name] = self.weight * torch.stack(losses).mean()
         return values
+
+    def _contrast(self, first: Tensor, second: Tensor, *, counted: bool) -> Tensor:
+        """Return the loss of this process's texts among those of all processes."""
+        among, start = self.ranks.join_rows(second, counted=counted)
+        return info_nce(first, among, temperature=self.temperature, start=start)
 
     def views(
         self, model: MultiTaskModel, batch: PackedBatch, forward_pass: Pass
@@ -99,16 +110,17 @@ class SimCSE(Term):
             return model.vectors(batch), model.vectors(batch)
 
 
-def info_nce(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
-    """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = i.
+def info_nce(first: Tensor, second: Tensor, *, temperature: float, start: int = 0) -> Tensor:
+    """Return the mean of −log softmax_j(cos(a_i, b_j) / τ) at j = start + i.
 
     Args:
         first: The anchors, (rows, hidden).
-        second: Their positives in the same order, optionally followed by negatives, (rows or more, hidden).
+        second: Their positives in the same order, optionally among further rows, (rows or more, hidden).
         temperature: τ.
+        start: The place of the first positive.
     """
     cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t()  # (rows, rows or more)
-    return F.cross_entropy(cosines / temperature, torch.arange(len(first), device=first.device))
+    return F.cross_entropy(cosines / temperature, torch.arange(start, start + len(first), device=first.device))
 
 
 def _identity(size: int) -> nn.Linear:

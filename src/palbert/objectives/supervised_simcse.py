@@ -13,6 +13,7 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term, check_trained
 from palbert.objectives.simcse import info_nce
 from palbert.options import check_number, check_switch
+from palbert.runtime.distributed import Ranks
 
 
 class SupervisedSimCSE(Term):
@@ -41,6 +42,11 @@ class SupervisedSimCSE(Term):
         super().__init__(goals, weight=weight)
         self.temperature = check_number("temperature", temperature, above=0)
         self.hard_negatives = check_switch("hard_negatives", hard_negatives)
+        self.ranks = Ranks()
+
+    def join(self, ranks: Ranks) -> None:
+        """Contrast the triplets of all processes."""
+        self.ranks = ranks
 
     def prepare(self, model: MultiTaskModel) -> None:
         """Raise RecipeError for a model without trained weights in front of the heads."""
@@ -54,6 +60,8 @@ class SupervisedSimCSE(Term):
         with torch.autocast(batch.ids.device.type, enabled=False):
             for name, part in batch.parts.items():
                 anchors, *others = forward_pass.vectors[name].float().chunk(part.width)  # each (rows, hidden)
-                among = torch.cat(others) if self.hard_negatives else others[0]
-                values[name] = self.weight * info_nce(anchors, among, temperature=self.temperature)
+                chosen = others if self.hard_negatives else others[:1]
+                joined = [self.ranks.join_rows(each, counted=part.share > 0) for each in chosen]
+                among, start = torch.cat([rows for rows, _ in joined]), joined[0][1]
+                values[name] = self.weight * info_nce(anchors, among, temperature=self.temperature, start=start)
         return values

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 BUCKET = 2**24
 """Numbers per call: large enough for few calls, small enough for little memory."""
 PATIENCE = timedelta(days=1)
-"""Timeout of collective calls: ranks wait while the first evaluates. torchrun ends a run that has lost a process."""
+"""Timeout of collective calls: ranks wait while the first loads data or writes the report."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that evaluates, writes files and logs."""
+        """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
     @contextmanager
@@ -71,6 +72,14 @@ class Ranks:
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
         return [dict(tensors)]
+
+    def join_rows(self, rows: Tensor, *, counted: bool = True) -> tuple[Tensor, int]:
+        """Return the rows of all processes in the order of ranks, and the place of this process's first row.
+
+        Gradients flow back to the process that a row comes from. Processes may have different numbers of rows; rows
+        that are not counted are left out.
+        """
+        return rows, 0
 
     def broadcast(self, tensor: Tensor) -> Tensor:
         """Return the first process's tensor in every process."""
@@ -153,6 +162,14 @@ class Processes(Ranks):
                 place[name] = copy
         return found
 
+    def join_rows(self, rows: Tensor, *, counted: bool = True) -> tuple[Tensor, int]:
+        """Return the rows of all processes in the order of ranks, and the place of this process's first row."""
+        own = rows if counted else rows[:0]
+        numbers = self.count(*(len(own) if rank == self.rank else 0 for rank in range(self.size)))
+        first = sum(numbers[: self.rank])
+        joined: Tensor = _JoinedRows.apply(own, first, sum(numbers))  # type: ignore[no-untyped-call]
+        return joined, first if counted else 0
+
     def broadcast(self, tensor: Tensor) -> Tensor:
         """Return the first process's tensor in every process."""
         copy = tensor.detach().clone()
@@ -190,6 +207,24 @@ def find_ranks() -> Ranks:
         local_rank=int(os.environ.get("LOCAL_RANK", rank)),
         local_size=int(os.environ.get("LOCAL_WORLD_SIZE", size)),
     )
+
+
+class _JoinedRows(torch.autograd.Function):
+    """The rows of all processes; a sum with zeros elsewhere, so that processes may have different numbers of rows."""
+
+    @staticmethod
+    def forward(context: Any, own: Tensor, first: int, total: int) -> Tensor:
+        context.places = slice(first, first + len(own))
+        joined = own.new_zeros(total, *own.shape[1:])
+        joined[context.places] = own
+        dist.all_reduce(joined)
+        return joined
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total[context.places], None, None
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

@@ -21,7 +21,7 @@ from palbert.runtime.display import make_display
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import restore_random_state
+from palbert.runtime.seeding import ranks_in, restore_random_state
 from palbert.training.callbacks import Callback, Callbacks
 from palbert.training.checkpoint import TrainerState, load_weights, read_description, read_state, restore_trainer
 from palbert.training.checkpoint_hooks import Checkpoints, SendRandomState
@@ -144,6 +144,7 @@ class Job(ABC):
         """Return what logs, saves, shows and ends the run; a new run is scored before training."""
         training = self.recipe.training
         keeps_start = self.keeps_start and not self.has_checkpoint
+        before = None if self.has_checkpoint else self.trainer.timed_evaluation(self.model, epoch=0, step=0)
         if not self.ranks.is_first:
             sender = SendRandomState(every=training.save_every)
             if keeps_start:
@@ -166,8 +167,7 @@ class Job(ABC):
             every=training.save_every,
             best=best,
         )
-        if not self.has_checkpoint:
-            before = self.trainer.timed_evaluation(self.model, epoch=0, step=0)
+        if before is not None:
             metrics.write_evaluation(before)
             log.info("before training: %s", before, extra=SHOWN)
             shown.show(before, elapsed=before.seconds)
@@ -226,6 +226,12 @@ class Job(ABC):
             restore_trainer(last, self.trainer, state)
             restore_random_state(state.random, self.machine.device, self.ranks)
         self.trainer.position = position
+        if (former := ranks_in(state.random)) != self.ranks.size:
+            log.warning(
+                "the run had %d processes and has %d now: it continues with the same batches and schedule, but random "
+                "numbers such as dropout differ, since the generators of new processes are derived again",
+                former, self.ranks.size,
+            )  # fmt: skip
         log.info("resuming at step %d of %d", position.step, self.trainer.total_steps)
 
     def _enter(self, phase: int) -> None:

@@ -85,7 +85,7 @@ def train(
         callbacks: What observes the run, and may finish it; only the first process calls them.
 
     Raises:
-        StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
+        StoppedError: Ctrl-C or SIGTERM; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
     check_callbacks(callbacks)
     name = "run" if isinstance(recipe, Recipe | Mapping) else run_name(recipe)
@@ -93,7 +93,7 @@ def train(
     ranks = find_ranks()
     if ranks.is_first:
         folder.check_free(resume=resume, force=force)
-    with progress_shown(progress), staged(data) as rows:
+    with progress_shown(progress if ranks.is_first else False), staged(data) as rows:
         loaded = rows.load(recipe, overrides=overrides)
         finished = _train(TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks))
     if finished:
@@ -186,10 +186,8 @@ class TrainingJob(Job):
         return trainer
 
     def _evaluate(self, model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
-        """Score a model on all tasks; only the first rank does, and nobody reads the scores of another."""
-        if not self.ranks.is_first:
-            return Evaluation(epoch=epoch, step=step, overall=math.nan, tasks={})
-        inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine)
+        """Score a model on all tasks; the processes share the rows, and all get the same scores."""
+        inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine, ranks=self.ranks)
         return evaluate_now(inference, self.recipe, self.dev, epoch=epoch, step=step)
 
     @property

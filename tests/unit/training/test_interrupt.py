@@ -53,3 +53,12 @@ def test_no_handler_is_installed_outside_the_main_thread(trainer: Any) -> None:
     thread.start()
     thread.join()
     assert ran == [True]
+
+
+def test_sigterm_requests_a_stop_however_often_it_is_sent(trainer: Any) -> None:
+    former = signal.getsignal(signal.SIGTERM)
+    with stop_on_interrupt(trainer):
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        assert trainer.stopping
+    assert signal.getsignal(signal.SIGTERM) is former
