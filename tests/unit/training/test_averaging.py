@@ -235,7 +235,10 @@ def test_averages_work_with_the_proximal_term_and_adapters_in_a_frozen_encoder(
         ({"name": "ema", "decay": 1}, "training.average: decay: expected a number from 0 and below 1, found 1."),
         ({"name": "swa", "start": 1.0}, "training.average: start: expected a number from 0 and below 1, found 1.0."),
         ({"name": "swa", "begin": 0.5}, "training.average: unknown option 'begin'."),
-        ("contextlib:nullcontext", "training.average: 'contextlib:nullcontext' is not an average."),
+        (
+            "contextlib:nullcontext",
+            "training.average: 'contextlib:nullcontext' is not an average: it belongs",
+        ),
     ],
 )
 def test_an_unusable_average_is_reported(recipe: MakeRecipe, average: Any, says: str) -> None:

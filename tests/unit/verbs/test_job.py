@@ -15,6 +15,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint_hooks import Checkpoints
 from palbert.training.hooks import MetricsLog, read_records
 from palbert.training.limits import TimeLimit
+from palbert.training.number_checks import CheckNumbers
 from palbert.training.trainer import Trainer
 from palbert.verbs.job import Job
 from palbert.verbs.pretrain import PretrainingJob
@@ -134,8 +135,9 @@ def test_the_recipe_in_the_folder_is_the_resolved_one(values: dict[str, Any], tm
 def test_hooks_log_and_save_the_description_of_the_run(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     run = TrainingJob(make_recipe(tiny_recipe), RunFolder(tmp_path / "run")).prepare()
     run.folder.path.mkdir()
-    limit, metrics, checkpoints, *_ = run.make_hooks({"best": 0.5})
+    limit, metrics, numbers, checkpoints, *_ = run.make_hooks({"best": 0.5})
     assert isinstance(limit, TimeLimit)  # before the checkpoint that holds the time
     assert isinstance(metrics, MetricsLog) and isinstance(checkpoints, Checkpoints)
+    assert isinstance(numbers, CheckNumbers)  # before a checkpoint is saved that holds them
     assert checkpoints.metrics == {"sst": "accuracy", "quora": "accuracy", "sts": "pearson"}
     assert checkpoints.best == {"best": 0.5} and checkpoints.description == run.describe()

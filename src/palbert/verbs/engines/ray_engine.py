@@ -24,9 +24,6 @@ from palbert.verbs.engines.block_folder import BlockFolder
 from palbert.verbs.engines.engine import Block, Engine, Scored
 from palbert.verbs.predict import Predictor, load
 
-LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""With "0", Ray listens on the loopback address alone; otherwise it replaces 127.0.0.1 by a public address on Linux."""
-
 log = logging.getLogger(__name__)
 
 
@@ -185,11 +182,10 @@ def _error(kind: str, message: str, hint: str | None) -> PalbertError:
 def _ray(workers: int) -> Iterator[Any]:
     """Give Ray: as it is, as RAY_ADDRESS says, or started on this machine for as long as the block runs."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers
-    if not os.environ.get("RAY_ADDRESS"):
-        os.environ[LOOPBACK_ONLY] = "0"
     try:
         import ray
         import ray.data
+        from ray._private import ray_constants
     except ImportError:
         raise MissingExtraError("The Ray engine needs", package="ray", extra="ray") from None
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -197,6 +193,10 @@ def _ray(workers: int) -> Iterator[Any]:
         ray.data.DataContext.get_current().enable_progress_bars = False
         ours = not ray.is_initialized()
         if ours:
+            if not os.environ.get("RAY_ADDRESS"):
+                # Otherwise Ray on Linux replaces 127.0.0.1 by a public address.
+                os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"  # in the processes that it starts
+                ray_constants.ENABLE_RAY_CLUSTER = False  # in this one, which may have imported Ray before
             _start(ray, workers)
         try:
             yield ray
