@@ -43,6 +43,10 @@ class CheckpointError(PalbertError):
     """A checkpoint that is absent, damaged or of another version."""
 
 
+class TrustError(PalbertError):
+    """A run or checkpoint that names code from outside palbert, which the user has not allowed."""
+
+
 class RunFolderError(PalbertError):
     """A run folder that would be written over, or cannot be written."""
 

@@ -191,7 +191,7 @@ class SentenceEstimator(BaseEstimator):
         if not hasattr(self, "_loaded"):
             from palbert.verbs.predict import load
 
-            self._loaded = load(self.checkpoint_)
+            self._loaded = load(self.checkpoint_, trust=True)  # written by this estimator
         return self._loaded
 
     def _forget(self) -> None:

@@ -93,6 +93,15 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def trusted() -> Iterator[None]:
+    """Allow all code from outside palbert, as --trust does."""
+    from palbert.registry.trust import trusting
+
+    with trusting():
+        yield
+
+
+@pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Result]]:
     """Return a function that runs `palbert …` as the installed command does, in this process."""
     from palbert.cli import main

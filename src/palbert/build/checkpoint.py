@@ -20,6 +20,7 @@ from palbert.model.encoder import Encoder
 from palbert.model.multitask import MultiTaskModel
 from palbert.recipe.explain import explain
 from palbert.recipe.sections import AdapterSection, RelationSection
+from palbert.registry.trust import admit
 from palbert.tasks.spec import Task
 from palbert.training.checkpoint import load_weights, read_description
 
@@ -38,12 +39,22 @@ class OpenedCheckpoint:
 
 def read_tasks(folder: Path) -> dict[str, Task]:
     """Return the tasks that a checkpoint answers, without loading its weights."""
-    description = read_description(folder)
+    description = _admitted(folder)
     with _damage_reported(folder):
         return _tasks_of(description)
 
 
+def _admitted(folder: Path) -> dict[str, Any]:
+    """Return a checkpoint's palbert.json; raise TrustError if it names code that is not allowed."""
+    description = read_description(folder)
+    admit(description, str(folder / "palbert.json"))
+    return description
+
+
 def _tasks_of(description: dict[str, Any]) -> dict[str, Task]:
+    for name, task in description["tasks"].items():
+        if task["name"] != name:
+            raise ValueError(f"task {name!r} is called {task['name']!r}")
     return {name: Task.model_validate(task) for name, task in description["tasks"].items()}
 
 
@@ -61,7 +72,7 @@ def _damage_reported(folder: Path) -> Iterator[None]:
 
 def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     """Rebuild the model of a checkpoint."""
-    description = read_description(folder)
+    description = _admitted(folder)
     with _damage_reported(folder):
         tasks = _tasks_of(description)
         config = EncoderConfig(**description["encoder"])

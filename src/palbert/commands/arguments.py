@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from palbert.errors import PalbertError
+from palbert.registry.trust import trusting
 
 if TYPE_CHECKING:
     from palbert.tasks.sources import FileSettings
@@ -24,6 +25,19 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue what was stoppe
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Checkpoint = Annotated[str | None, typer.Option(help="best, last or best-TASK. [best]")]
 Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]
+
+
+def _trust(context: typer.Context, given: bool) -> bool:
+    """Let the whole command import what runs and checkpoints name."""
+    if given:
+        context.with_resource(trusting())
+    return given
+
+
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run code from outside palbert that the run names.", callback=_trust),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Reading = Annotated[
     list[str] | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Reading, RunOrEncoder, file_settings
+from palbert.commands.arguments import Checkpoint, Force, Reading, RunOrEncoder, Trust, file_settings
 from palbert.commands.predict import Device, Precision
 from palbert.errors import PalbertError
 
@@ -40,6 +40,7 @@ def embed(
     device: Device = "auto",
     precision: Precision = "auto",
     force: Force = False,
+    trust: Trust = False,
 ) -> None:
     """Turn texts into vectors with the encoder of a run, or with a pretrained one.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, RunOrEncoder
+from palbert.commands.arguments import Checkpoint, Force, RunOrEncoder, Trust
 
 To = Annotated[Literal["transformers", "sentence-transformers"], typer.Option("--to", help="The library.")]
 Out = Annotated[Path, typer.Option("--out", help="The folder to write.")]
@@ -31,6 +31,7 @@ def export(
     checkpoint: Checkpoint = None,
     check: Check = True,
     force: Force = False,
+    trust: Trust = False,
 ) -> None:
     """Write the encoder of a run as a folder that transformers or sentence-transformers loads.
 

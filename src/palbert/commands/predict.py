@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, file_settings
+from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, Trust, file_settings
 from palbert.errors import DataError, PalbertError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def predict(
     workers: Workers = None,
     force: Force = False,
     as_json: Json = False,
+    trust: Trust = False,
 ) -> None:
     """Predict for texts, pairs or whole files, with one task or with all at once.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Overrides
+from palbert.commands.arguments import Overrides, Trust
 from palbert.errors import TrainingError
 from palbert.terminal import print_table
 
@@ -36,6 +36,7 @@ def reproduce(
     smoke: Smoke = False,
     keep: KeepCheckpoints = False,
     overrides: Overrides = None,
+    trust: Trust = False,
 ) -> None:
     """Train every row of a table; write the table with the reported scores next to the new ones.
 
@@ -46,8 +47,6 @@ def reproduce(
     palbert reproduce sullivan_kumar/table3 --data course --seeds 3 --jobs 2
 
     palbert reproduce li/table4 li/table5 --encoder encoders/bert-base-uncased
-
-    palbert reproduce li/table5:full --seeds 3
 
     palbert reproduce all --smoke
     """

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Run
+from palbert.commands.arguments import Checkpoint, Force, Run, Trust
 from palbert.errors import PalbertError
 from palbert.terminal import print_table
 
@@ -40,6 +40,7 @@ def submit(
     ] = False,
     checkpoint: Checkpoint = None,
     force: Force = False,
+    trust: Trust = False,
 ) -> None:
     """Predict the test sets of a run: one file per task, in the course's format and as plain CSV.
 

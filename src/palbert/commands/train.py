@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume
+from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume, Trust
 from palbert.terminal import is_first_process, print_memory, print_summary, print_table
 
 TextColumns = Annotated[
@@ -65,6 +65,7 @@ def train(
     force: Force = False,
     folds: Folds = None,
     dry_run: DryRun = False,
+    trust: Trust = False,
 ) -> None:
     """Train a recipe and write a report.
 
@@ -96,14 +97,18 @@ def train(
     out = out or Path("runs") / run_name(recipe)
     folds = folds or (folds_in(out) if resume else None)
     if folds:
-        found = cross_validate(loaded, folds=folds, out=out, resume=resume, force=force)
-        if is_first_process():
-            typer.echo(repr(found))
+        _print_first(cross_validate(loaded, folds=folds, out=out, resume=resume, force=force))
         return
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
     if is_first_process():
         print_summary(json.loads((folder / "report.json").read_text("utf-8")))
         typer.echo(f"\nReport: {folder / 'report.html'}")
+
+
+def _print_first(result: object) -> None:
+    """Print a result in the first of several processes alone."""
+    if is_first_process():
+        typer.echo(repr(result))
 
 
 def pretrain(

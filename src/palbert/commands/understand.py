@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, file_settings
+from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, Trust, file_settings
 from palbert.errors import PalbertError
 from palbert.terminal import print_comparisons, print_summary
 
@@ -37,6 +37,7 @@ def evaluate(
     name: Name = None,
     checkpoint: Checkpoint = None,
     as_json: Json = False,
+    trust: Trust = False,
 ) -> None:
     """Score a run on a split, or on other labelled files; write its predictions and a report.
 
@@ -71,14 +72,14 @@ def evaluate(
 
 def _files_by_task(run: Path, given: list[str]) -> dict[str, list[str]]:
     """Return the files of each task; a file alone belongs to the only task of a run."""
-    from palbert.recipe.load import load_recipe
+    from palbert.recipe.load import load_run_recipe
     from palbert.runtime.run_folder import RunFolder
 
     files: dict[str, list[str]] = {}
     for item in given:
         task, equals, file = item.partition("=")
         if not equals or Path(item).is_file():
-            tasks = list(load_recipe(RunFolder(run).recipe, check_files=False).tasks)
+            tasks = list(load_run_recipe(RunFolder(run).recipe).tasks)
             if len(tasks) != 1:
                 raise PalbertError(f"--test {item}: which task?", hint=f"Write TASK={item}: {', '.join(tasks)}.")
             [task], file = tasks, item
@@ -90,6 +91,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; all are compared with the first.")],
     split: Split = "dev",
     as_json: Json = False,
+    trust: Trust = False,
 ) -> None:
     """Compare runs on the same rows by paired bootstrap.
 

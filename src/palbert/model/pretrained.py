@@ -167,6 +167,12 @@ def _shards(listing: Path) -> list[Path]:
     places = _read_json(listing).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise EncoderError(f"{listing}: no 'weight_map'.", hint="Expected the file of each weight under it.")
+    outside = [name for name in places.values() if not isinstance(name, str) or Path(name).name != name]
+    if outside:
+        raise EncoderError(
+            f"{listing}: lists {outside[0]!r}, which is not the name of a file next to it.",
+            hint="Weights are read from their folder.",
+        )
     files = [listing.parent / name for name in sorted(set(places.values()))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:

@@ -30,6 +30,7 @@ from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.recipe.validate import validate
 from palbert.recipe.values import Files, plain, with_files
+from palbert.registry.trust import admit, allow_recipe
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,7 +49,7 @@ def load_recipe(
     check_files: bool = True,
     files: Files | None = None,
 ) -> Recipe:
-    """Read a recipe file, or a built-in recipe by name, and apply `key=value` overrides.
+    """Read a user's recipe file, or a built-in recipe by name, and apply `key=value` overrides.
 
     Args:
         source: A file, the name of a built-in recipe, or a recipe as nested values. A data file stands for a recipe
@@ -83,6 +84,12 @@ def load_recipe(
                 "override %s: has no effect on phases with a setting of their own: %s", override, ", ".join(own)
             )
     return recipe
+
+
+def load_run_recipe(path: Path, *, check_files: bool = False) -> Recipe:
+    """Read the recipe in a run folder; raise TrustError if it names code that the user has not allowed."""
+    admit(read_toml(path), str(path))
+    return load_recipe(path, check_files=check_files)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -146,6 +153,7 @@ def make_recipe(
         check_files: Refuse a recipe whose data files do not exist.
     """
     folder, values = folder or Path.cwd(), plain(values)
+    allow_recipe(values, name)
     unresolved: Problems = {}
     completed = with_catalog(with_absolute_folders(values, folder, unresolved))
     problems = [*unresolved.values(), *repeated_tasks(values), *unknown_catalogs(values)]

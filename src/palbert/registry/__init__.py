@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from palbert.registry.registry import OWN_CLASS, REQUIRED, Description, Registry
+from palbert.registry.registry import REQUIRED, Description, Registry
+from palbert.registry.trust import OWN_CLASS
 
 HEADS = Registry(
     "head",

@@ -17,9 +17,8 @@ from operator import attrgetter
 from typing import Any
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.registry.trust import OWN_CLASS, allow_named_by, check_name
 
-OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-"""A class that is not in a table, as a recipe names it: "module:Class"."""
 REQUIRED = inspect.Parameter.empty
 """Stands for the default of an option that has none."""
 OUTSIDE: list[str] = []
@@ -122,6 +121,8 @@ class Registry(Mapping[str, Any]):
         for former, method in self.renamed.items():
             if hasattr(found, former):
                 raise RecipeError(f"{prefix}'{name}' has a method '{former}'.", hint=f"Rename it to '{method}'.")
+        if name not in self.paths:
+            allow_named_by(found)
         return found
 
     def _refuse(self, name: str, prefix: str) -> None:
@@ -130,6 +131,7 @@ class Registry(Mapping[str, Any]):
             raise RecipeError(f"{prefix}unknown {self.kind} '{name}'.", hint=did_you_mean(name, self))
         if _is_standard(name.partition(":")[0]):
             raise RecipeError(f"{prefix}'{name}' is not {self.article} {self.kind}: it belongs to Python itself.")
+        check_name(name, prefix)
 
     @property
     def article(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from palbert.build import load_split, load_training_sets
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.panels import panels_of
 from palbert.reporting.predictions import read_predictions
@@ -31,7 +31,7 @@ COPIED = (
 def collect_result(run: Path) -> dict[str, Any]:
     """Collect the result of a finished run from its folder and its recipe's data."""
     folder = RunFolder(run)
-    recipe = load_recipe(folder.recipe, check_files=False)
+    recipe = load_run_recipe(folder.recipe)
     report = json.loads(folder.report("json").read_text("utf-8"))
     encoder = _short(recipe.encoder.name)
     provenance = recipe.provenance

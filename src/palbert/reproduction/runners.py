@@ -13,6 +13,7 @@ from queue import SimpleQueue
 import torch
 
 from palbert.errors import PalbertError, TrainingError
+from palbert.registry.trust import is_trusting
 from palbert.reproduction.jobs import Job
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.train import train
@@ -44,8 +45,9 @@ def _run_in_children(jobs: Sequence[Job], at_a_time: int) -> Iterator[tuple[Job,
     devices: SimpleQueue[Environment] = SimpleQueue()
     for device in islice(cycle(_gpu_environments() or [{}]), at_a_time):
         devices.put(device)
+    options = ["--trust"] if is_trusting() else []
     try:
-        running = {pool.submit(_run_child, job, devices, threads): job for job in jobs}
+        running = {pool.submit(_run_child, job, devices, threads, options): job for job in jobs}
         for future in as_completed(running):
             try:
                 future.result()
@@ -65,10 +67,10 @@ def _gpu_environments() -> list[Environment]:
     return [{"CUDA_VISIBLE_DEVICES": name} for name in names] if count > 1 else []
 
 
-def _run_child(job: Job, devices: SimpleQueue[Environment], threads: Environment) -> None:
+def _run_child(job: Job, devices: SimpleQueue[Environment], threads: Environment, options: Sequence[str] = ()) -> None:
     """Train one job in a child process; raise TrainingError with the child's own message if it fails."""
     flag = "--resume" if RunFolder(job.run).can_resume else "--force"
-    command = [sys.executable, "-m", "palbert", "train", str(job.write_recipe()), "--out", str(job.run), flag]
+    command = [sys.executable, "-m", "palbert", "train", str(job.write_recipe()), "--out", str(job.run), flag, *options]
     device = devices.get()
     # A run that names its GPU has to see all of them.
     visible = device if job.recipe.run.device in ("auto", "cuda") else {}

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from palbert.errors import RunFolderError
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
 from palbert.reproduction.submission_rows import SubmissionRows, find_files, read_rows
 from palbert.reproduction.with_dev import folder_with_dev, has_dev, is_finished, train_with_dev
@@ -42,6 +43,7 @@ def submit(
     with_dev: bool = False,
     checkpoint: str | None = None,
     force: bool = False,
+    trust: bool = False,
 ) -> Submission:
     """Predict the test sets of a run's tasks and write the files to hand in.
 
@@ -56,16 +58,43 @@ def submit(
         with_dev: First train again on train and dev together, in a run folder next to the given one.
         checkpoint: The checkpoint that predicts, or that gives the number of epochs to train; the best unless given.
         force: Replace existing files, and an existing run with dev.
+        trust: Whether code from outside palbert that the run names may be imported.
 
     Raises:
         StoppedError: Ctrl-C stopped the training with dev; the same call continues it.
     """
-    folder = RunFolder(Path(run))
-    recipe = load_recipe(folder.recipe, check_files=False) if folder.recipe.is_file() else None
+    with trusting(trust):
+        return _submit(
+            RunFolder(Path(run)),
+            test,
+            files or {},
+            tasks,
+            split,
+            out,
+            with_dev=with_dev,
+            checkpoint=checkpoint,
+            force=force,
+        )
+
+
+def _submit(
+    folder: RunFolder,
+    test: str | Path | None,
+    files: Mapping[str, str | Path],
+    tasks: Sequence[str],
+    split: Literal["dev", "test"],
+    out: str | Path | None,
+    *,
+    with_dev: bool,
+    checkpoint: str | None,
+    force: bool,
+) -> Submission:
+    """Do what `submit` describes."""
+    recipe = load_run_recipe(folder.recipe) if folder.recipe.is_file() else None
     if recipe and has_dev(recipe):
         checkpoint = _checkpoint_with_dev(folder, checkpoint)
     predictor = load(folder.path, checkpoint=checkpoint)
-    rows = _read_tasks(predictor, recipe, tasks or predictor.tasks, split=split, folder=test, files=files or {})
+    rows = _read_tasks(predictor, recipe, tasks or predictor.tasks, split=split, folder=test, files=files)
     if with_dev:
         target = folder_with_dev(folder)
         _refuse_to_replace(Path(out or target.submission), list(rows), split, predictor, force=force)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import CheckpointError, RecipeError, RunFolderError, StoppedError
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Phase
 from palbert.reporting.wording import plural
@@ -80,7 +80,7 @@ def is_finished(folder: RunFolder) -> bool:
         return False
     if any(record["kind"] == "end" for record in read_records(folder.metrics)):
         return True
-    epochs = sum(stage.training.epochs for stage in load_recipe(folder.recipe, check_files=False).stages)
+    epochs = sum(stage.training.epochs for stage in load_run_recipe(folder.recipe).stages)
     return bool(read_description(folder.checkpoints / "last")["scores"].get("epoch") == epochs)
 
 
@@ -107,7 +107,7 @@ def train_with_dev(folder: RunFolder, target: RunFolder, checkpoint: str | None,
             hint="Give the folder of a run that has finished an epoch.",
         )
     epoch = math.ceil(epoch)  # a checkpoint from within an epoch counts as the whole epoch
-    recipe = load_recipe(folder.recipe)
+    recipe = load_run_recipe(folder.recipe, check_files=True)
     if has_dev(recipe):
         raise RecipeError(f"{folder.path}: has been trained on dev already.", hint="Leave --with-dev out.")
     resume = target.recipe.is_file() and not force

@@ -10,8 +10,9 @@ import numpy as np
 
 from palbert.errors import DataError
 from palbert.metrics import find_metric
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.reporting.bootstrap import PairedDifference, paired
 from palbert.reporting.display import Table, comparison_table
 from palbert.reporting.predictions import read_predictions
@@ -46,8 +47,16 @@ class Comparisons(list[Comparison]):
         return comparison_table(self, self[0].reference if self else "")
 
 
-def compare(runs: Sequence[AnyPath], *, split: str = "dev") -> Comparisons:
-    """Compare every run with the first one, on all tasks that both have."""
+def compare(runs: Sequence[AnyPath], *, split: str = "dev", trust: bool = False) -> Comparisons:
+    """Compare every run with the first one, on all tasks that both have.
+
+    With `trust`, code from outside palbert that the runs name, such as a metric, may be imported.
+    """
+    with trusting(trust):
+        return _compare(runs, split)
+
+
+def _compare(runs: Sequence[AnyPath], split: str) -> Comparisons:
     if len(runs) < 2:
         raise DataError("Expected two or more runs to compare, found fewer.", hint="palbert compare runs/a runs/b")
     first, *others = [RunFolder(Path(run)) for run in runs]
@@ -58,10 +67,10 @@ def compare(runs: Sequence[AnyPath], *, split: str = "dev") -> Comparisons:
             raise DataError(
                 f"{folder.path}: no predictions here.", hint=f"Make them with: palbert evaluate {folder.path}"
             )
-    reference = load_recipe(first.recipe, check_files=False)
+    reference = load_run_recipe(first.recipe)
     comparisons = Comparisons()
     for other in others:
-        recipe = load_recipe(other.recipe, check_files=False)
+        recipe = load_run_recipe(other.recipe)
         shared = [name for name in reference.tasks if name in recipe.tasks]
         if not shared:
             raise DataError(f"{first.path} and {other.path} have no task in common.")

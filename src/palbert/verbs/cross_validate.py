@@ -15,9 +15,10 @@ from typing import Any
 from palbert.errors import RecipeError, RunFolderError, StoppedError
 from palbert.readers import resolve_files
 from palbert.recipe.from_file import run_name
-from palbert.recipe.load import dump_recipe, load_recipe
+from palbert.recipe.load import dump_recipe, load_run_recipe
 from palbert.recipe.paths import data_files
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.reporting.display import Table
 from palbert.reporting.student_t import mean_interval
 from palbert.reporting.wording import Score
@@ -82,6 +83,7 @@ def cross_validate(
     resume: bool = False,
     force: bool = False,
     overrides: Sequence[str] = (),
+    trust: bool = False,
 ) -> CrossValidation:
     """Train a recipe once per fold: each time, another part of the training rows is dev; return the scores.
 
@@ -95,6 +97,7 @@ def cross_validate(
         resume: Continue with the first fold that is not finished.
         force: Replace what is in that folder.
         overrides: Settings as `key=value`.
+        trust: Whether code from outside palbert may be imported that teachers and other runs name.
 
     Raises:
         StoppedError: Ctrl-C; `resume=True` continues. It is a KeyboardInterrupt.
@@ -104,7 +107,7 @@ def cross_validate(
     _refuse_dev_files(loaded, folds)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     folder.check_free(resume=resume, force=force)
-    with folder.locked("cross-validation") if find_ranks().is_first else nullcontext():
+    with folder.locked("cross-validation") if find_ranks().is_first else nullcontext(), trusting(trust):
         done = _open(folder, loaded, folds, resume=resume)
         for fold in range(1, folds + 1):
             if str(fold) not in done:
@@ -166,7 +169,7 @@ def _refuse_other_data(folder: RunFolder, recipe: Recipe, done: Iterable[str]) -
     """Raise RunFolderError if files have changed since a fold was trained: folds have to be parts of the same rows."""
     now = {sha256(file) for path in data_files(recipe) for file in resolve_files(path)}
     for fold in done:
-        made_of = load_recipe(folder.path / f"fold-{fold}" / "recipe.toml", check_files=False).provenance
+        made_of = load_run_recipe(folder.path / f"fold-{fold}" / "recipe.toml").provenance
         changed = [file for file, known in (made_of.data_sha256 if made_of else {}).items() if known not in now]
         if changed:
             raise RunFolderError(

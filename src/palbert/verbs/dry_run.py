@@ -13,6 +13,7 @@ import torch
 
 from palbert.errors import DeviceError
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.reporting.display import memory_table
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.memory import bytes_of
@@ -95,17 +96,20 @@ class _Probed:
     evaluations: int
 
 
-def dry_run(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = ()) -> DryRun:
+def dry_run(
+    recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = (), trust: bool = False
+) -> DryRun:
     """Load and check everything that a recipe needs, find the memory of its largest steps and its time; write nothing.
 
     Args:
         recipe: A recipe, its file, the name of a built-in one, or its settings as a dict.
         data: Rows by task, in place of files, as `palbert.train` takes them.
         overrides: Settings as `key=value`.
+        trust: Whether code from outside palbert may be imported that teachers and other runs name.
     """
     if find_ranks().size > 1:
         raise DeviceError("A dry run takes one process.", hint="Start it without torchrun.")
-    with staged(data) as rows:
+    with staged(data) as rows, trusting(trust):
         return _dry_run(rows.load(recipe, overrides=overrides))
 
 

@@ -20,9 +20,10 @@ from palbert.inference.evaluator import evaluate_tasks
 from palbert.inference.results import TaskResult
 from palbert.metrics import formula_text, overall
 from palbert.model.multitask import MultiTaskModel
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.paths import missing_files
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.reporting.assessment import Assessment, assess_all, decision_notes
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.display import Summary, summary_table
@@ -73,6 +74,7 @@ def evaluate(
     label: str | None = None,
     settings: FileSettings | None = None,
     name: str | None = None,
+    trust: bool = False,
 ) -> Report:
     """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
 
@@ -89,12 +91,13 @@ def evaluate(
         label: The label column of these rows, where it is named otherwise than in training.
         settings: How files of these rows are written, where that differs from the task's files.
         name: The name of the evaluation of these rows; the names of the files, or "rows", unless given.
+        trust: Whether code from outside palbert that the run names may be imported.
     """
     if split not in SPLITS:
         raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
     folder = RunFolder(Path(run))
     chosen = folder.checkpoint(checkpoint)  # before the lock, which would make a folder that is not there
-    with folder.locked("evaluating"):
+    with folder.locked("evaluating"), trusting(trust):
         if data is None:
             return report_on(folder, chosen, split=split)
         return _evaluate_others(folder, chosen, data, text=text, label=label, settings=settings, name=name)
@@ -103,7 +106,7 @@ def evaluate(
 def report_on(folder: RunFolder, chosen: Path, *, split: Split = "dev") -> Report:
     """Score a checkpoint on a split of the run's recipe; the caller holds the run's lock."""
     place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)
-    return _evaluate(folder, chosen, place, load_recipe(folder.recipe), split=split)
+    return _evaluate(folder, chosen, place, load_run_recipe(folder.recipe, check_files=True), split=split)
 
 
 def _evaluate_others(
@@ -118,7 +121,7 @@ def _evaluate_others(
 ) -> Report:
     """Score a checkpoint on other rows than those of the run's recipe."""
     is_best = chosen == folder.checkpoint()
-    recipe = load_recipe(folder.recipe, check_files=False)  # its own files may be elsewhere by now
+    recipe = load_run_recipe(folder.recipe)  # its own files may be elsewhere by now
     with other_rows(recipe, data, text=text, label=label, settings=settings) as rows:
         place = rows.place(folder, name, suffix="" if is_best else f"-{chosen.name}")
         return _evaluate(folder, chosen, place, recipe, split="test", rows=rows)

@@ -27,6 +27,7 @@ from palbert.inference.evaluator import Packing
 from palbert.inference.questions import PooledStates
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import POOLINGS as POOLING_CLASSES
+from palbert.registry.trust import trusting
 from palbert.runtime.files import new_folder
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.export_check import TEXTS, vectors_of
@@ -64,6 +65,7 @@ def export(
     without_adapters: bool = False,
     check: bool = True,
     force: bool = False,
+    trust: bool = False,
 ) -> Exported:
     """Write the encoder of a run as a folder that transformers or sentence-transformers loads.
 
@@ -78,17 +80,16 @@ def export(
         without_adapters: Export the encoder without the adapters that it was trained with.
         check: Load the folder with the library, if it is installed, and compare vectors before it gets its name.
         force: Replace a folder that exists.
+        trust: Whether code from outside palbert that the run names may be imported.
 
     Raises:
         DataError: The run's adapters cannot be merged.
         EncoderError: The library gives other vectors; nothing is written then.
     """
-    if to not in FORMS:
-        raise DataError(f"Cannot export to '{to}'.", hint=f"There are: {', '.join(FORMS)}.")
-    if pooling is not None and pooling not in POOLINGS:
-        raise DataError(f"Cannot export the pooling '{pooling}'.", hint=f"There are: {', '.join(POOLINGS)}.")
+    _check_names(to, pooling)
     _refuse_to_replace(Path(out), force=force)
-    source, opened, machine = _open(run, checkpoint)
+    with trusting(trust):
+        source, opened, machine = _open(run, checkpoint)
     adapter = adapter_to_merge(opened, task=task, without_adapters=without_adapters)
     if without_adapters and opened.model.adapter_of:
         log.warning("The folder has the encoder without the adapters that its tasks were trained with.")
@@ -103,6 +104,13 @@ def export(
         (folder / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
         difference = _difference(to, folder, expected, pooling=chosen, length=length) if check else None
     return Exported(Path(out), to, chosen, difference)
+
+
+def _check_names(form: str, pooling: str | None) -> None:
+    if form not in FORMS:
+        raise DataError(f"Cannot export to '{form}'.", hint=f"There are: {', '.join(FORMS)}.")
+    if pooling is not None and pooling not in POOLINGS:
+        raise DataError(f"Cannot export the pooling '{pooling}'.", hint=f"There are: {', '.join(POOLINGS)}.")
 
 
 def _open(run: str | PathLike[str], checkpoint: str | None) -> tuple[Path, OpenedCheckpoint, Machine]:

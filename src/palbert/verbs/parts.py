@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palbert.errors import PalbertError, RecipeError, did_you_mean
 from palbert.registry import REGISTRIES, Description
+from palbert.registry.trust import allow
 
 
 def parts(kind: str | None = None) -> dict[str, list[Description]]:
@@ -21,6 +22,7 @@ def parts(kind: str | None = None) -> dict[str, list[Description]]:
 def _describe(kind: str, name: str) -> Description:
     """Describe a part; of a package that is broken, report the error as its summary."""
     try:
+        allow(name)  # the user names it
         return REGISTRIES[kind].describe(name)
     except RecipeError as error:
         return Description(name, options={}, extra="", summary=str(error))

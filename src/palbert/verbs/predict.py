@@ -26,6 +26,7 @@ from palbert.data.ragged import Ragged
 from palbert.errors import DataError, did_you_mean
 from palbert.inference.abstaining import abstentions, check_confidence
 from palbert.inference.embedding import Embedder
+from palbert.registry.trust import trusting
 from palbert.reporting.display import prediction_table
 from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
@@ -80,15 +81,18 @@ def load(
     checkpoint: str | None = None,
     device: str = "auto",
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
+    trust: bool = False,
 ) -> Predictor:
     """Load a run's best checkpoint, or the named one, for prediction.
 
     An encoder, "minilm" or the folder of one, is loaded too: it has no tasks, and `embed` turns texts into vectors.
+    With `trust`, code from outside palbert that the checkpoint names is imported; otherwise that is a TrustError.
     """
     machine = Machine.of(device, precision)
     if is_encoder(Path(run)):
         return Predictor(open_encoder(str(run), machine), machine)
-    return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
+    with trusting(trust):
+        return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
 
 
 class Predictor:

@@ -17,7 +17,7 @@ import torch
 from palbert import __version__
 from palbert.errors import RecipeError, RunFolderError
 from palbert.model.pretrained import weights_sha256
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
 from palbert.runtime.run_folder import RunFolder
@@ -68,7 +68,7 @@ def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:
 
 def refuse_another_recipe(path: Path, recipe: Recipe) -> None:
     """Raise RecipeError if a run would be resumed with other settings; its files may have moved, but not changed."""
-    former, present = _flat(load_recipe(path, check_files=False)), _flat(recipe)
+    former, present = _flat(load_run_recipe(path)), _flat(recipe)
     differing = sorted(place for place in former.keys() | present.keys() if former.get(place) != present.get(place))
     if differing:
         raise RecipeError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from palbert.errors import RunFolderError
-from palbert.recipe.load import load_recipe
+from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.display import Summary, summary_table
 from palbert.runtime.files import AnyPath
@@ -55,7 +55,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """The recipe that was trained, with all its defaults."""
-        return load_recipe(RunFolder(self.path).recipe, check_files=False)
+        return load_run_recipe(RunFolder(self.path).recipe)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -68,9 +68,10 @@ class Run:
         checkpoint: str | None = None,
         device: str = "auto",
         precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
+        trust: bool = False,
     ) -> Predictor:
         """Load the best checkpoint, or the named one, for prediction; see `palbert.load`."""
-        return load(self.path, checkpoint=checkpoint, device=device, precision=precision)
+        return load(self.path, checkpoint=checkpoint, device=device, precision=precision, trust=trust)
 
     def predict(self, task: str, texts: Sequence[Text], *, min_confidence: float | None = None) -> Predictions:
         """Predict for texts, or for pairs of texts if the task takes pairs, with the best checkpoint.

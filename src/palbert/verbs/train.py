@@ -31,6 +31,7 @@ from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
 from palbert.recipe.from_file import run_name
 from palbert.recipe.schema import Recipe
+from palbert.registry.trust import trusting
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath
 from palbert.runtime.precision import choose_device
@@ -66,6 +67,7 @@ def train(
     overrides: Sequence[str] = (),
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    trust: bool = False,
 ) -> Run:
     """Train a recipe and report on it; return the run.
 
@@ -83,6 +85,8 @@ def train(
         overrides: Settings as `key=value`.
         progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
         callbacks: What observes the run, and may finish it; only the first process calls them.
+        trust: Whether code from outside palbert may be imported that teachers and other runs name, in addition to that
+            which the recipe itself names.
 
     Raises:
         StoppedError: Ctrl-C or SIGTERM; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
@@ -93,7 +97,7 @@ def train(
     ranks = find_ranks()
     if ranks.is_first:
         folder.check_free(resume=resume, force=force)
-    with progress_shown(progress if ranks.is_first else False), staged(data) as rows:
+    with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
         loaded = rows.load(recipe, overrides=overrides)
         finished = _train(TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks))
     if finished:

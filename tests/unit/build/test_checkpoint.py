@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from palbert.build import Machine, open_checkpoint
 from palbert.build.checkpoint import read_tasks
-from palbert.errors import CheckpointError
+from palbert.errors import CheckpointError, TrustError
 
 MACHINE = Machine(torch.device("cpu"), "fp32")
 
@@ -60,10 +60,24 @@ def test_a_damaged_description_is_reported_with_its_file(checkpoint: Path, value
 
 def test_a_checkpoint_that_names_foreign_code_is_refused_in_one_plain_line(checkpoint: Path) -> None:
     change(checkpoint, tasks={"sst": {"name": "sst", "kind": "single", "target": "os:system", "text": ["sentence"]}})
+    with pytest.raises(TrustError, match=r"palbert\.json: names code .* would run: os:system \(tasks\.sst\.target\)"):
+        open_checkpoint(checkpoint, MACHINE)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_python_itself_is_refused_in_a_trusted_checkpoint_too(checkpoint: Path) -> None:
+    change(checkpoint, tasks={"sst": {"name": "sst", "kind": "single", "target": "os:system", "text": ["sentence"]}})
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(checkpoint, MACHINE)
     _, _, problem = str(caught.value).partition("damaged: ")
     assert problem == "target: 'os:system' is not a target: it belongs to Python itself."
+
+
+def test_a_task_has_the_name_that_it_is_stored_under(checkpoint: Path) -> None:
+    tasks = json.loads((checkpoint / "palbert.json").read_text("utf-8"))["tasks"]
+    change(checkpoint, tasks={"../sst": tasks["sst"]})
+    with pytest.raises(CheckpointError, match=r"damaged: task '\.\./sst' is called 'sst'"):
+        open_checkpoint(checkpoint, MACHINE)
 
 
 def test_tasks_are_read_without_the_weights(checkpoint: Path) -> None:

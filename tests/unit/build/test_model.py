@@ -20,6 +20,8 @@ from palbert.registry import HEADS
 from palbert.tasks.spec import Task
 from palbert.verbs.train import train
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 SINGLE: dict[str, Any] = {"name": "t", "kind": "single", "target": "number", "text": "a"}
 PAIR: dict[str, Any] = {"name": "t", "kind": "pair", "target": "number", "text": ["a", "b"]}
 SIAMESE: dict[str, Any] = {**PAIR, "pair_input": "siamese"}

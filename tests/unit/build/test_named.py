@@ -17,6 +17,8 @@ from palbert.registry import RELATIONS
 from palbert.tasks.choices import Component
 from palbert.training.averaging import NoAverage
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 
 class Choosy(NoAverage):
     """A user's own average, with a mistake."""

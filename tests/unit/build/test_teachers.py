@@ -71,8 +71,9 @@ def test_several_teachers_answer_side_by_side_in_the_order_of_the_recipe(
     tiny_encoder: Path, trained: Path, tokenizer: TextTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PALBERT_CACHE", str(tmp_path))
-    recipe = make_recipe(values(tiny_encoder, trained, train=[{"path": str(tmp_path / "few.tsv")}]), check_files=False)
     (tmp_path / "few.tsv").write_text("id\tsentence\tsentiment\n0\ta good film\t3\n1\tbad\t0\n", "utf-8")
+    train = [{"path": str(tmp_path / "few.tsv")}]
+    recipe = make_recipe(values(tiny_encoder, trained, catalog="sst", train=train))
     twice = {"sst": recipe.tasks["sst"].model_copy(update={"teachers": (str(trained), str(trained))})}
     recipe = recipe.model_copy(update={"tasks": twice})
     sets = load_training_sets(recipe, tokenizer)

@@ -16,6 +16,8 @@ from palbert.targets import Target
 OWN = """
 import numpy as np
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 def share_right(gold, predicted):
     return (gold == predicted).mean()
 

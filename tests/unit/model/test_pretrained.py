@@ -255,6 +255,15 @@ def test_a_missing_shard_is_named(folder: Path) -> None:
         load_encoder(folder)
 
 
+@pytest.mark.parametrize("file", ["../others.safetensors", "/etc/passwd", "sub/../../others.safetensors", 3, None])
+def test_an_index_lists_only_files_next_to_it(folder: Path, file: object) -> None:
+    places = shard(folder)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {**places, "pooler.dense.bias": file}}))
+    with pytest.raises(EncoderError, match=r"index\.json: lists .*, which is not the name of a file next to it"):
+        load_encoder(folder)
+
+
 def test_an_index_without_files_is_refused(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text("{}")

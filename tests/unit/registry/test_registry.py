@@ -18,6 +18,8 @@ from palbert.gradients import GradientMethod
 from palbert.registry import GRADIENTS, HEADS, LOSSES, METRICS, REQUIRED, SAMPLERS, Description, Registry
 from palbert.training.samplers import Plan, Sampler, Settings
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 REGISTRIES = {name: value for name, value in vars(registry).items() if isinstance(value, Registry)}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from palbert import errors
 from palbert.errors import DataError, MissingExtraError, PalbertError
+from palbert.registry.trust import is_trusting
 from palbert.runtime.files import AnyPath, sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.answer_columns import AnswerColumns
@@ -53,7 +54,7 @@ class RayEngine(Engine):
         """Return the engine for a checkpoint of a run."""
         folder = Path(run).resolve()
         files = sorted(path for path in RunFolder(folder).checkpoint(checkpoint).iterdir() if path.is_file())
-        model = partial(load, folder, checkpoint=checkpoint, device=device, precision=precision)
+        model = partial(load, folder, checkpoint=checkpoint, device=device, precision=precision, trust=is_trusting())
         gpus = {"auto": None, "cpu": 0.0}.get(device, 1.0)
         return cls(model, identity=f"{sha256(*files)} {device} {precision}", workers=workers, gpus=gpus)
 

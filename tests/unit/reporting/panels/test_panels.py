@@ -33,6 +33,7 @@ def test_sections_of_results_are_not_shared_by_different_panels() -> None:
     assert sorted(set(sections)) == ["confusion", "multilabel", "numbers"]
 
 
+@pytest.mark.usefixtures("trusted")
 def test_panels_of_a_wrong_class_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"Odd\.panels: 'palbert\.metrics:accuracy' is not a set of panels"):
         panels_of(Odd(classes=("a", "b")))
