@@ -15,7 +15,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.data.triplets import make_triplets
 from palbert.errors import DataError
-from palbert.readers import resolve_files
+from palbert.readers import is_remote, resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
 from palbert.tasks.sets import DataFiles, SetSpec, files_of
@@ -69,7 +69,7 @@ def count_overlap(task: Task, dataset: Dataset, tokenizer: TextTokenizer, *, loc
         task: The task, whose rows they are.
         dataset: One of its training sets.
         tokenizer: Reads the training files, if dev rows are held out from them.
-        local: Leave out splits that would have to be fetched from the Hub.
+        local: Leave out splits that would have to be fetched.
     """
     kinds: list[Overlap] = ["dev", "test"]
     kinds += ["dev-texts", "test-texts"] if task.kind == "pair" else []
@@ -112,4 +112,4 @@ def _split(kind: Overlap) -> Split:
 
 
 def _remote(task: Task, split: Split) -> bool:
-    return any(source.path.startswith("hf:") for source in files_of(task, split).sources)
+    return any(is_remote(source.path) for source in files_of(task, split).sources)

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from palbert.build.checkpoint import open_checkpoint, read_tasks
 from palbert.build.machine import Machine, build_inference, prepare_for_inference
 from palbert.data.array_files import load_array, read_facts, save_arrays
-from palbert.data.dataset import Dataset, cache_folder
+from palbert.data.dataset import Dataset
 from palbert.data.ragged import offsets_of
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import PalbertError, RecipeError, RunFolderError
 from palbert.recipe.schema import Recipe
 from palbert.registry import OBJECTIVES
-from palbert.runtime.files import cache_entry, sha256
+from palbert.runtime.files import cache_entry, cache_folder, sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 

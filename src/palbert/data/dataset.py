@@ -22,7 +22,7 @@ from palbert.data.token_cache import MARK, Arrays, RowArrays, build, fill, load_
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import RunFolderError
 from palbert.readers import Dialect, resolve_files
-from palbert.runtime.files import sha256
+from palbert.runtime.files import cache_folder, sha256
 from palbert.tasks.sets import DataFiles
 
 FORMAT = 2  # of the cache; raising it invalidates every entry
@@ -96,13 +96,6 @@ def _hashes(files: list[str]) -> dict[str, str]:
     """Return the sha256 of each file; several are read at a time."""
     with ThreadPoolExecutor() as pool:
         return dict(zip(files, pool.map(sha256, map(Path, files)), strict=True))
-
-
-def cache_folder() -> Path:
-    """Return where token caches are kept: $PALBERT_CACHE, or palbert in the user's cache folder."""
-    if chosen := os.environ.get("PALBERT_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "palbert"
 
 
 def key_settings(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> dict[str, Any]:

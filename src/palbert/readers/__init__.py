@@ -5,6 +5,7 @@ from palbert.readers.dialect import PLAIN, Decimal, Dialect, Quoting, check_enco
 from palbert.readers.files import SUFFIXES, resolve_files
 from palbert.readers.headers import headless_hint, no_column
 from palbert.readers.read import column_names, count_rows, count_values, read_chunks, read_lines
+from palbert.readers.remote import is_remote
 
 __all__ = [
     "PLAIN",
@@ -21,6 +22,7 @@ __all__ = [
     "count_rows",
     "count_values",
     "headless_hint",
+    "is_remote",
     "no_column",
     "read_chunks",
     "read_lines",

@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 
 from palbert.errors import DataError
 from palbert.readers.hub import hub_files
+from palbert.readers.remote import is_remote, remote_files
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json")
 """Files of text; each may be compressed, as in .csv.gz."""
@@ -37,9 +38,11 @@ OTHERS = {
 
 
 def resolve_files(path: str) -> list[Path]:
-    """Return the local files behind a path or a Hub data set."""
-    if path.startswith("hf:"):
+    """Return the local files behind a path, a URL or a Hub data set."""
+    if path.startswith("hf:") and not path.startswith("hf://"):
         return hub_files(path, (*SUFFIXES, *(f"{suffix}.gz" for suffix in TEXT_SUFFIXES)))
+    if is_remote(path):
+        return remote_files(path)
     file = Path(path)
     if file.exists() and not file.is_file():
         raise DataError(f"{path}: not a regular file.", hint=f"Give a file of one of the kinds {KNOWN}.")

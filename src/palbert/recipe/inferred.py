@@ -11,10 +11,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, ValidationError
 
 from palbert.errors import DataError, PalbertError, RecipeError
-from palbert.readers import PLAIN, Dialect, headless_hint
+from palbert.readers import PLAIN, Dialect, headless_hint, is_remote
 from palbert.recipe.columns import Columns, guess_label, guess_text
 from palbert.recipe.label_values import LabelValues, check_classes, classes_of, target_of
-from palbert.recipe.paths import expand, start_of
+from palbert.recipe.paths import start_of, with_files_of
 from palbert.tasks.choices import Component, target_class
 from palbert.tasks.sources import SPLIT_NAMES, FileSettings, Labels, Source, Sources, with_lists
 
@@ -77,14 +77,8 @@ class OpenTask(FileSettings):
 
     def files(self, data: Any, folder: Path) -> list[Source]:
         """Return the training files with absolute paths; `data` and `folder` say where they start."""
-        local = {
-            source.path: str((start_of(source.path, data, folder) / expand(source.path)).resolve())
-            for source in self.train
-        }
-        return [
-            source if source.path.startswith("hf:") else source.model_copy(update={"path": local[source.path]})
-            for source in self.train
-        ]
+        found = (with_files_of(source, start_of(source.path, data, folder)) for source in self.train)
+        return [file for files in found for file in files]
 
     @property
     def has_classes(self) -> bool:
@@ -102,7 +96,7 @@ def _completed(name: str, task: Task, data: Any, folder: Path, *, check_files: b
     """Return a task with all that it needs; each setting of its own stays as it is."""
     known = OpenTask.model_validate(with_lists(task, "train"))
     files = known.files(data, folder)
-    remote = any(file.path.startswith("hf:") for file in files)
+    remote = any(is_remote(file.path) for file in files)
     found: Task = {}
     if files and not (remote and (not check_files or (known.text and known.target))):
         found |= _columns(known, files, place=f"tasks.{name}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from palbert.errors import RecipeError
+from palbert.readers import is_remote
 from palbert.recipe.schema import Recipe
-from palbert.tasks.sources import Sources
+from palbert.tasks.sources import Source, Sources
 from palbert.tasks.spec import Task
 
 SPLITS = ("train", "dev", "test")
@@ -60,20 +62,32 @@ def start_of(path: str, data: Any, folder: Path) -> Path:
     return Path(data) if isinstance(data, str) and data not in ("samples", "hub") else folder
 
 
+def with_files_of(source: Source, start: Path) -> list[Source]:
+    """Return a source with its absolute path; one for each file, in the order of their names, if it has a pattern."""
+    if is_remote(source.path):
+        return [source]
+    path = expand(source.path)
+    found = [str(start / path)]
+    if glob.has_magic(source.path) and not (start / path).exists():
+        names = sorted(glob.glob(str(path), root_dir=start, recursive=True))
+        found = [str(start / name) for name in names if (start / name).is_file()] or found
+    return [source.model_copy(update={"path": str(Path(each).parent.resolve() / Path(each).name)}) for each in found]
+
+
 def with_absolute_paths(recipe: Recipe, folder: Path, problems: Problems) -> Recipe:
     """Return a recipe with absolute paths for all files of its tasks, plain texts and teachers."""
     own_folder = recipe.data is not None and recipe.data not in ("samples", "hub")
     data = Path(recipe.data or "") if own_folder else folder
 
     def absolute(sources: Sources, place: str) -> Sources:
-        return tuple(
-            source
-            if source.path.startswith("hf:")
-            else source.model_copy(
-                update={"path": _absolute(source.path, start_of(source.path, recipe.data, folder), place, problems)}
-            )
-            for source in sources
-        )
+        found: list[Source] = []
+        for source in sources:
+            try:
+                found += with_files_of(source, start_of(source.path, recipe.data, folder))
+            except RecipeError as error:
+                found.append(source)
+                problems[place] = f"{place}: {error}"
+        return tuple(found)
 
     tasks = {}
     for name, task in recipe.tasks.items():
@@ -149,7 +163,7 @@ def missing_files(recipe: Recipe) -> list[str]:
             problems += [
                 f"tasks.{name}.{place}: no such file: {source.path}"
                 for source in sources
-                if Path(source.path).is_absolute() and not Path(source.path).is_file()
+                if not is_remote(source.path) and Path(source.path).is_absolute() and not Path(source.path).is_file()
             ]
         problems += [
             f'tasks.{name}.drop_overlap: names "{kind}", but the task has no test files.'

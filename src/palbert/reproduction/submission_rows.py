@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from palbert.errors import DataError
-from palbert.readers import Chunk, no_column, read_chunks
+from palbert.readers import Chunk, is_remote, no_column, read_chunks
 from palbert.reproduction.course import course_file, course_text_columns
 from palbert.tasks.sources import Source, Sources
 from palbert.tasks.spec import Task
@@ -62,7 +62,7 @@ def find_files(
         problems += [
             f"{name}: no such file: {source.path}"
             for source in found[name]
-            if not source.path.startswith("hf:") and not Path(source.path).is_file()
+            if not is_remote(source.path) and not Path(source.path).is_file()
         ]
     if problems:
         hint = "Name a task's file with --test task=FILE, or the tasks to predict with --task."
@@ -72,7 +72,7 @@ def find_files(
 
 def _in_folder(source: Source, folder: str | Path | None) -> Source:
     """Look for a file of the run's recipe in another folder, if one is given."""
-    if folder is None or source.path.startswith("hf:"):
+    if folder is None or is_remote(source.path):
         return source
     return source.model_copy(update={"path": str(Path(folder) / Path(source.path).name)})
 

@@ -69,6 +69,13 @@ def sha256(*paths: Path) -> str:
     return digest.hexdigest()
 
 
+def cache_folder() -> Path:
+    """Return where caches are kept: $PALBERT_CACHE, or palbert in the user's cache folder."""
+    if chosen := os.environ.get("PALBERT_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "palbert"
+
+
 def allow_long_fields() -> None:
     """Let csv read fields above its default limit of 128 KiB."""
     csv.field_size_limit(2**31 - 1)  # the largest limit that every platform accepts

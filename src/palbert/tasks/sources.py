@@ -68,7 +68,7 @@ class Source(FileSettings):
     """One file, or one Hub data set, with the settings that differ from its task's."""
 
     path: str
-    """A CSV, TSV, JSON, JSONL, Excel or Parquet file, or `hf:owner/name[/config]:split`."""
+    """A CSV, TSV, JSON, JSONL, Excel or Parquet file, a pattern, a URL, or `hf:owner/name[/config]:split`."""
     text: tuple[str, ...] | None = None
     """Text columns of this file; the task's unless given."""
     label: str | None = None

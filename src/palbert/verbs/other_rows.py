@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, did_you_mean
-from palbert.readers import resolve_files
+from palbert.readers import is_remote, resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
 from palbert.runtime.run_folder import RunFolder
@@ -118,5 +118,5 @@ def _sources(
     if paths and columns["text"] and len(columns["text"]) != len(task.text):
         raise DataError(f"Task '{task.name}' takes {len(task.text)} text columns, found {len(columns['text'])}.")
     given = {key: value for key, value in columns.items() if value} | settings.model_dump(exclude_none=True)
-    absolute = [path if path.startswith("hf:") else str(Path(path).resolve()) for path in paths]
+    absolute = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
     return tuple(Source.model_validate({"path": path, **given}) for path in absolute)

@@ -87,6 +87,7 @@ def _flat(recipe: Recipe) -> dict[str, str]:
     """Return every setting that changes the result, by its place; files, encoder and teachers by their content."""
     made_of = recipe.provenance or Provenance()
     content = {**made_of.data_sha256, **made_of.teachers_sha256, recipe.encoder.name: made_of.encoder_sha256}
+    unnamed = dict(made_of.data_sha256)  # what is behind URLs and Hub data sets
     flat: dict[str, str] = {}
 
     def walk(place: str, value: Any) -> None:
@@ -98,6 +99,7 @@ def _flat(recipe: Recipe) -> dict[str, str]:
                 walk(f"{place}.{number}", item)
         elif not LIMIT.match(place):
             known = content.get(value) if isinstance(value, str) else None
+            unnamed.pop(str(value), None)
             # What is not hashed, such as test files, is known by its name.
             flat[place] = json.dumps(known or (Path(value).name if DATA_FILE.match(place) else value))
 
@@ -112,4 +114,5 @@ def _flat(recipe: Recipe) -> dict[str, str]:
             },
         ),
     )
+    flat["the content of remote files"] = json.dumps(sorted(unnamed.values()))
     return flat

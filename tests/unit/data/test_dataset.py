@@ -350,24 +350,6 @@ def test_without_a_cache_the_rows_are_the_same(
     assert "cache cannot be written" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({"PALBERT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
-        ({"XDG_CACHE_HOME": "/b"}, "/b/palbert"),
-        ({"HOME": "/c"}, "/c/.cache/palbert"),
-    ],
-)
-def test_the_environment_chooses_the_folder_of_the_cache(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
-) -> None:
-    for name in ("PALBERT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert module.cache_folder() == Path(expected)
-
-
 def test_a_file_that_is_named_twice_counts_twice_in_the_cache_too(
     tmp_path: Path, cache: Path, tokenizer: TextTokenizer
 ) -> None:

@@ -118,3 +118,41 @@ def test_missing_plain_text_is_reported_with_all_other_problems(tmp_path: Path) 
     assert len(caught.value.message.splitlines()) == 3
     assert f"recipe: pretraining.text: no such file: {tmp_path / 'none.txt'}" in caught.value.message
     assert f"expected .txt files with one text per line, found {tmp_path / 'mine.md'}" in caught.value.message
+
+
+def test_a_pattern_stands_for_all_files_that_fit_by_name(tmp_path: Path, write: WriteFile) -> None:
+    folder = tmp_path / "[shards]"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("part-2.csv", "part-1.csv", "part-3.jsonl", "deep/part-4.csv", "odd[1].csv"):
+        (folder / name).touch()
+    own = {"kind": "single", "target": "number", "text": "a", "train": ["**/part-*.csv", "odd[1].csv", "part-?.jsonl"]}
+    recipe = make_recipe({"tasks": {"own": {**own, "dev": "10%"}}}, folder=folder)
+    names = ["deep/part-4.csv", "part-1.csv", "part-2.csv", "odd[1].csv", "part-3.jsonl"]
+    assert [source.path for source in recipe.tasks["own"].train] == [str(folder / name) for name in names]
+
+
+def test_the_settings_of_a_pattern_are_those_of_each_of_its_files(tmp_path: Path) -> None:
+    for name in ("a-1.csv", "a-2.csv"):
+        (tmp_path / name).touch()
+    own = {"kind": "single", "target": "number", "text": "a", "train": {"path": "a-*.csv", "labels": "x4"}}
+    recipe = make_recipe({"tasks": {"own": own}}, folder=tmp_path)
+    assert [source.labels for source in recipe.tasks["own"].train] == ["x4", "x4"]
+
+
+def test_a_pattern_that_no_file_fits_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    own = {"kind": "single", "target": "number", "text": "a", "train": "part-*.csv"}
+    [line] = refusal({"tasks": {"own": own}})
+    assert "no such file" in line and "part-*.csv" in line
+
+
+def test_urls_stay_as_they_are(tmp_path: Path) -> None:
+    own = {"kind": "single", "target": "number", "text": "a", "train": "s3://bucket/part-*.parquet", "dev": "10%"}
+    recipe = make_recipe({"tasks": {"own": own}}, folder=tmp_path)
+    assert [source.path for source in recipe.tasks["own"].train] == ["s3://bucket/part-*.parquet"]
+
+
+def test_the_text_of_a_task_is_found_in_the_files_of_a_pattern(tmp_path: Path) -> None:
+    for name in ("part-1.csv", "part-2.csv"):
+        (tmp_path / name).write_text("words,label\n" + "".join(f"some words {n},{n % 2}\n" for n in range(20)))
+    recipe = make_recipe({"tasks": {"own": {"train": "part-*.csv"}}}, folder=tmp_path)
+    assert recipe.tasks["own"].text == ("words",)

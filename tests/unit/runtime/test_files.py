@@ -15,6 +15,7 @@ from palbert.errors import RunFolderError
 from palbert.runtime.files import (
     CSVWriter,
     cache_entry,
+    cache_folder,
     disk_errors,
     new_file,
     new_folder,
@@ -272,3 +273,21 @@ def test_a_folder_that_cannot_be_flushed_is_no_error(tmp_path: Path, monkeypatch
     with new_folder(tmp_path / "folder") as folder:
         (folder / "a").touch()
     assert names(tmp_path) == ["a.txt", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"PALBERT_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b"}, "/b/palbert"),
+        ({"HOME": "/c"}, "/c/.cache/palbert"),
+    ],
+)
+def test_the_environment_chooses_the_folder_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
+) -> None:
+    for name in ("PALBERT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(expected)

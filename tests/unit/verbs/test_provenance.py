@@ -10,6 +10,7 @@ import pytest
 from palbert import __version__
 from palbert.errors import RecipeError, RunFolderError
 from palbert.recipe.load import dump_recipe, make_recipe
+from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
@@ -64,3 +65,15 @@ def test_only_settings_that_do_not_affect_the_result_may_change(tiny_recipe: dic
     changed = {**tiny_recipe, "seed": 2, "optimizer": {"learning_rate": 2e-3}}
     with pytest.raises(RecipeError, match=r"began with: optimizer\.learning_rate, seed\."):
         refuse_another_recipe(path, make_recipe(changed))
+
+
+def test_a_run_is_not_resumed_with_other_content_behind_a_url(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    path, recipe = tmp_path / "recipe.toml", make_recipe(tiny_recipe)
+
+    def made_of(file: str, sha256: str) -> Recipe:
+        return recipe.model_copy(update={"provenance": Provenance(data_sha256={file: sha256})})
+
+    path.write_text(dump_recipe(made_of("/cache/files/a.csv", "1")), "utf-8")
+    refuse_another_recipe(path, made_of("/other/cache/files/a.csv", "1"))
+    with pytest.raises(RecipeError, match="began with: the content of remote files"):
+        refuse_another_recipe(path, made_of("/cache/files/a.csv", "2"))
