@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from palbert.build.checkpoint import OpenedCheckpoint
 from palbert.build.machine import Machine
-from palbert.data.tokenizer import TextTokenizer
+from palbert.build.tokenizer import load_tokenizer
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import MINILM, SENTENCE_SETTINGS, load_encoder, resolve_encoder
+from palbert.runtime.json_objects import read_object_if_there
 
 LENGTHS = {SENTENCE_SETTINGS: "max_seq_length", "tokenizer_config.json": "model_max_length"}
 """Where a folder says how many tokens a text may have: the first that does, as sentence-transformers reads them."""
@@ -24,26 +23,16 @@ def is_encoder(name: str | Path) -> bool:
 def open_encoder(name: str, machine: Machine) -> OpenedCheckpoint:
     """Open a pretrained encoder without heads."""
     folder = resolve_encoder(name)
-    encoder = load_encoder(folder)
+    tokenizer, encoder = load_tokenizer(folder), load_encoder(folder)
     model = MultiTaskModel(encoder, heads={}, poolings={})
     length = usual_length(folder, most=encoder.config.max_length)
-    return OpenedCheckpoint(
-        model.to(machine.device).eval(), TextTokenizer.from_folder(folder), {}, {"max_length": length}
-    )
+    return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, {}, {"max_length": length})
 
 
 def usual_length(folder: Path, *, most: int) -> int:
     """Return the tokens that a text may have, special ones included: what the folder says, or all positions."""
     for file, key in LENGTHS.items():
-        found = _read(folder / file).get(key)
-        if isinstance(found, int) and found > 0:
+        found = read_object_if_there(folder / file).get(key)
+        if isinstance(found, int) and not isinstance(found, bool) and found > 0:
             return min(found, most)
     return most
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}

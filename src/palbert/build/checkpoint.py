@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from palbert.build.machine import Machine
 from palbert.build.model import build_model
+from palbert.build.tokenizer import check_rows
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.inference.decisions import Decision, read_decisions
@@ -83,6 +84,7 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
         }
     encoder = Encoder.without_weights(config).to_empty(device="cpu")
     model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
-    load_weights(folder, model)
     tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
+    check_rows(tokenizer, config.vocabulary_size, folder)
+    load_weights(folder, model)
     return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, tasks, description, decisions)

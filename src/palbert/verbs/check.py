@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from palbert.build import count_overlap, has_rows, load_rows
+from palbert.build.tokenizer import load_tokenizer
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.overlap import Row, normal_row
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.families import read_config
-from palbert.model.pretrained import read_settings, resolve_encoder
+from palbert.model.pretrained import read_folder_config, resolve_encoder
 from palbert.recipe.schema import Recipe
 from palbert.reporting.advice import advice
 from palbert.reporting.data_summary import SplitSummary, render_data_report
@@ -43,8 +43,7 @@ def check_data(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequen
 
 def _summaries(recipe: Recipe) -> list[SplitSummary]:
     folder = resolve_encoder(recipe.encoder.name)
-    tokenizer = TextTokenizer.from_folder(folder)
-    longest = read_config(read_settings(folder), pooler=False, where=str(folder)).max_length
+    tokenizer, longest = load_tokenizer(folder), read_folder_config(folder).max_length
     summaries = []
     for task in recipe.tasks.values():
         train: set[Row] = set()

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from palbert.build import Machine, check_names
+from palbert.build.tokenizer import load_tokenizer
 from palbert.data.tokenizer import TextTokenizer
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import dump_recipe
@@ -89,7 +90,7 @@ class Job(ABC):
             self.encoder_folder = resolve_encoder(self.recipe.encoder.name)
             self.has_checkpoint = self.resume and self.folder.has_begun
         refuse_own_encoder(self.folder, self.encoder_folder)
-        self.tokenizer = TextTokenizer.from_folder(self.encoder_folder)
+        self.tokenizer = load_tokenizer(self.encoder_folder)
         self.load()
         return self
 

@@ -11,7 +11,7 @@ import pytest
 import palbert
 from palbert.build.alone import is_encoder, open_encoder, usual_length
 from palbert.build.machine import Machine
-from palbert.errors import DataError
+from palbert.errors import DataError, EncoderError
 
 
 def test_encoders_are_told_apart_from_runs(tiny_encoder: Path, trained: Path, tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_an_encoder_has_no_tasks(tiny_encoder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sentence", "tokenizer", "length"),
-    [(None, None, 128), (None, 64, 64), (32, 64, 32), (512, 64, 128), (None, 10**30, 128)],
+    [(None, None, 128), (None, 64, 64), (32, 64, 32), (512, 64, 128), (None, 10**30, 128), (True, 64, 64)],
 )
 def test_the_length_is_the_first_that_the_folder_gives_up_to_the_positions(
     sentence: int | None, tokenizer: int | None, length: int, tiny_encoder: Path, tmp_path: Path
@@ -37,5 +37,10 @@ def test_the_length_is_the_first_that_the_folder_gives_up_to_the_positions(
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": sentence}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": tokenizer}))
     assert usual_length(folder, most=128) == length
+
+
+def test_a_damaged_file_of_lengths_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path / "encoder"))
     (folder / "sentence_bert_config.json").write_text("[")
-    assert usual_length(folder, most=128) == min(tokenizer or 128, 128)
+    with pytest.raises(EncoderError, match=r"sentence_bert_config\.json: not valid JSON"):
+        usual_length(folder, most=128)

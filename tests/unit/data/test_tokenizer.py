@@ -85,7 +85,7 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     [
         {"tokenizer.json": "{broken"},
         {"tokenizer.json": '{"version": "1.0"}'},
-        {"vocab.txt": "[UNK]\n[CLS]\n[SEP]\na\nb\n", "tokenizer_config.json": "{broken"},
+        {"tokenizer.json": '{"model": {"type": "WordPiece", "vocab": {"a": 1000000000000}}}'},
     ],
 )
 def test_a_damaged_tokenizer_is_refused_with_its_folder(files: dict[str, str], tmp_path: Path) -> None:
@@ -93,3 +93,12 @@ def test_a_damaged_tokenizer_is_refused_with_its_folder(files: dict[str, str], t
         (tmp_path / name).write_text(content, "utf-8")
     with pytest.raises(EncoderError, match=r"the tokenizer cannot be read: .*Save it again"):
         TextTokenizer.from_folder(tmp_path)
+
+
+def test_the_rows_of_a_tokenizer_end_with_its_largest_id() -> None:
+    raw = words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
+    assert TextTokenizer(raw).rows == 7
+    raw.add_tokens(["new"])
+    assert TextTokenizer(raw).rows == 8
+    raw.post_processor = processors.BertProcessing(("[SEP]", 30), ("[CLS]", 2))
+    assert TextTokenizer(raw).rows == 31
