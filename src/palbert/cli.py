@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,16 @@ from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
 from palbert.registry.registry import OUTSIDE
-from palbert.terminal import how_to_continue, is_first_process, log_to_terminal, print_details, print_error
+from palbert.runtime.visible import visible
+from palbert.terminal import (
+    how_to_continue,
+    is_first_process,
+    log_to_terminal,
+    print_details,
+    print_error,
+    print_traceback,
+    say,
+)
 
 INTERRUPTED = 130
 """The exit code of a program that was ended by Ctrl-C."""
@@ -35,12 +45,28 @@ VERBS = {
 """The verbs by their heading in `palbert --help`; `data` belongs to "Understand"."""
 
 
+@contextmanager
+def _visible_errors() -> Iterator[None]:
+    """Write control characters out in typer's own errors about arguments, which repeat what was given."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            error.message = visible(error.message)  # type: ignore[attr-defined]
+        raise
+
+
 class _Verbs(TyperGroup):
-    """Reports Ctrl-C and how to continue, where typer would only print "Aborted"."""
+    """Reports Ctrl-C and how to continue, where typer would only print "Aborted"; shows arguments as text."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _visible_errors():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _visible_errors():
+                return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             if is_first_process():  # all processes stop, one reports it
                 print_error("stopped", how_to_continue(interrupt) if isinstance(interrupt, StoppedError) else None)
@@ -64,7 +90,7 @@ app.add_typer(data_app, name="data", rich_help_panel="Understand")
 
 def _version(show: bool) -> None:
     if show:
-        typer.echo(f"palbert {__version__}")
+        say(f"palbert {__version__}")
         raise typer.Exit
 
 
@@ -104,19 +130,19 @@ def _run() -> None:
         app(prog_name="palbert")
     except PalbertError as error:
         if debug:
-            traceback.print_exc()
+            print_traceback()
         print_error(error.message, error.hint)
         if debug and error.details:
             print_details(error.details)
         sys.exit(error.exit_code)
     except OSError as error:  # a file that cannot be read, a lost disk or network
         if debug:
-            traceback.print_exc()
+            print_traceback()
         print_error(str(error), None)
         sys.exit(1)
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            print_traceback()
         print_error(f"{type(error).__name__}: {error}", _whose_bug())
         sys.exit(1)
 

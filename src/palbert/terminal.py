@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,25 @@ import typer
 
 from palbert.errors import StoppedError
 from palbert.reporting.display import Table, comparison_table, memory_table, summary_table
+from palbert.runtime.visible import visible, visible_line
 
 NOTES = "palbert.verbs.notes"
 """The logger of a report's notes, which `print_summary` shows."""
+
+
+def say(text: str) -> None:
+    """Print a text on stdout: exactly in a pipe or a file, with visible control characters in a terminal."""
+    if sys.stdout.isatty() or not _can_be_written(text):
+        text = visible(text)
+    typer.echo(text, color=True)  # otherwise colours would be taken out of texts in a pipe
+
+
+def _can_be_written(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "strict")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
@@ -36,14 +53,15 @@ def print_comparisons(comparisons: Sequence[Any], reference: str) -> None:
 def _print(table: Table) -> None:
     print_table(list(table.header), [list(row) for row in table.rows])
     for number, line in enumerate(table.lines):
-        typer.echo("\n" * (number == 0) + line)
+        say("\n" * (number == 0) + line)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """Print a table on stdout."""
+    """Print a table on stdout; control characters and line breaks in its cells are visible."""
     from rich.console import Console
     from rich.table import Table
 
+    header, rows = [visible_line(name) for name in header], [[visible_line(cell) for cell in row] for row in rows]
     table = Table(*header, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*row)
@@ -76,15 +94,20 @@ def how_to_continue(stop: StoppedError) -> str:
 
 def print_error(message: str, hint: str | None) -> None:
     """Print on stderr what went wrong and what to do about it."""
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(visible(f"error: {message}"), err=True)
     if hint:
-        typer.echo(f"  {hint}", err=True)
+        typer.echo(visible(f"  {hint}"), err=True)
 
 
 def print_details(details: str) -> None:
     """Print on stderr what helps to understand an error and is too long to be shown to everybody."""
     for line in details.splitlines():
-        typer.echo(f"  {line}", err=True)
+        typer.echo(visible(f"  {line}"), err=True)
+
+
+def print_traceback() -> None:
+    """Print on stderr where the error that is handled was raised."""
+    typer.echo(visible(traceback.format_exc()), err=True, nl=False)
 
 
 def log_to_terminal() -> None:
@@ -94,11 +117,13 @@ def log_to_terminal() -> None:
         def emit(self, record: logging.LogRecord) -> None:
             if record.name == NOTES:  # `print_summary` shows them below the scores
                 return
-            from palbert.runtime.progress import console, is_shown  # rich is not imported before something is logged
+            from rich.text import Text  # rich is not imported before something is logged
+
+            from palbert.runtime.progress import console, is_shown
 
             if getattr(record, "shown", False) and is_shown():  # in the table of scores
                 return
-            console().print(self.format(record), markup=False, soft_wrap=True)
+            console().print(Text(visible(self.format(record))), soft_wrap=True)
 
     logger = logging.getLogger("palbert")
     logger.setLevel(logging.INFO if is_first_process() else logging.ERROR)

@@ -166,6 +166,12 @@ def test_a_command_that_cannot_be_parsed_ends_with_exit_code_2(arguments: list[s
     assert "Usage: palbert" in result.err and "Traceback" not in result.err
 
 
+@pytest.mark.parametrize("arguments", [["a\u202e\x1b[31m[red]b"], ["predict", "run", "a\u202e\x1b[31m[red]b"]])
+def test_an_argument_that_is_repeated_in_an_error_is_text(arguments: list[str], cli: Cli) -> None:
+    shown = cli(*arguments).err
+    assert r"a\u202e" in shown and "[31m[red]b" in shown and shown.replace("\n", "").isprintable()
+
+
 def test_an_unexpected_error_is_reported_as_a_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise RuntimeError("no such thing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,70 @@ def test_a_table_that_is_too_wide_is_written_one_cell_per_line(
     terminal.print_table(["phase", "tokens"], [["the first one of two", "1,234,567,890"], ["second", ""]])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["phase   the first one of two", "tokens  1,234,567,890", "", "phase   second"]
+
+
+OBEYED = "\x1b[31m\x9b\u202e[red]\r\x07"
+SHOWN = r"\u001b[31m\u009b\u202e[red]\u000d\u0007"
+
+
+def test_what_is_said_is_exact_in_a_pipe_and_harmless_in_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.say(OBEYED)
+    assert capsys.readouterr().out == OBEYED + "\n"
+    terminal.say("caf\udce9")  # of a file name that is not UTF-8; nothing can write it
+    assert capsys.readouterr().out == "caf\\udce9\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    terminal.say(OBEYED)
+    assert capsys.readouterr().out == SHOWN + "\n"
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+def test_tables_never_hold_control_characters(
+    interactive: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: interactive)
+    monkeypatch.setenv("COLUMNS", "120")
+    terminal.print_table([f"name{OBEYED}", "what"], [[f"a{OBEYED}", "two\nlines"]])
+    header, row = re.sub(r"\x1b\[[01]m", "", capsys.readouterr().out).splitlines()  # the header is bold
+    assert header.startswith(f"name{SHOWN}  ") and row.split() == [f"a{SHOWN}", r"two\u000alines"]
+
+
+def test_errors_and_tracebacks_never_hold_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.print_error(OBEYED, OBEYED)
+    terminal.print_details(OBEYED.replace("\r", ""))
+    try:
+        raise ValueError(OBEYED)
+    except ValueError:
+        terminal.print_traceback()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == [f"error: {SHOWN}", f"  {SHOWN}"] and lines[-1] == f"ValueError: {SHOWN}"
+    assert all(line.isprintable() for line in lines)
+
+
+def test_log_lines_are_text_without_markup_emoji_or_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from palbert.runtime import progress
+
+    logger = logging.getLogger("palbert")
+    former = logger.handlers[:], logger.level, logger.propagate
+    monkeypatch.setattr(progress, "console", lambda: Console(stderr=True, force_terminal=True, width=80))
+    try:
+        logger.handlers[:] = []
+        terminal.log_to_terminal()
+        logging.getLogger("palbert.a").warning("%s :smile: [/]", OBEYED)
+    finally:
+        logger.handlers[:], logger.propagate = former[0], former[2]
+        logger.setLevel(former[1])
+    assert capsys.readouterr().err == f"{SHOWN} :smile: [/]\n"
+
+
+def test_nothing_else_prints() -> None:
+    """All output goes through this module and the displays, which make control characters visible."""
+    root = Path(terminal.__file__).parent
+    printing = re.compile(r"\b(typer\.echo|(?<!\.)print|traceback\.print_\w+|sys\.std(out|err)\.write)\(")
+    found = {path.name for path in root.rglob("*.py") if printing.search(path.read_text("utf-8"))}
+    assert found == {"terminal.py"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from palbert.commands.arguments import Force, Overrides, RecipeName
-from palbert.terminal import print_table
+from palbert.terminal import print_table, say
 
 if TYPE_CHECKING:
     from palbert.reporting.data_summary import SplitSummary
@@ -39,12 +39,12 @@ def data_check(
     summaries = check_data(recipe, overrides=overrides or ())
     print_table(HEADER, [_cells(summary, label_shares(summary)) for summary in summaries])
     if suggested := [sentence for summary in summaries for sentence in summary.advice]:
-        typer.echo("\nAdvice")
+        say("\nAdvice")
         for sentence in suggested:
-            typer.echo(f"- {sentence}")
+            say(f"- {sentence}")
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
-    typer.echo(f"\nPlots: {path}")
+    say(f"\nPlots: {path}")
 
 
 def _cells(summary: SplitSummary, labels: str) -> list[str]:
@@ -88,4 +88,4 @@ def data_phrases(
         raise DataError(f"{trees}: not UTF-8: {error}.") from error
     lines = [f"{phrase.text}\t{phrase.grade}\t{int(phrase.whole)}\n" for phrase in rows]
     write_text(out, "".join(["phrase\tsentiment\twhole_sentence\n", *lines]))
-    typer.echo(f"{len(rows):,} phrases, {sum(phrase.whole for phrase in rows):,} of them sentences: {out}")
+    say(f"{len(rows):,} phrases, {sum(phrase.whole for phrase in rows):,} of them sentences: {out}")

@@ -12,6 +12,7 @@ import typer
 from palbert.commands.arguments import Checkpoint, Force, Reading, RunOrEncoder, Trust, file_settings
 from palbert.commands.predict import Device, Precision
 from palbert.errors import PalbertError
+from palbert.terminal import say
 
 Texts = Annotated[
     list[str] | None, typer.Option("--text", help="A text; repeatable. Prints one line of JSON per text.")
@@ -75,4 +76,4 @@ def embed(
         return
     vectors = predictor.embed(text or [], pooling=pooling, normalise=normalise, task=task)
     for each, vector in zip(text or [], vectors.tolist(), strict=True):
-        typer.echo(json.dumps({"text": each, "vector": vector}, ensure_ascii=False))
+        say(json.dumps({"text": each, "vector": vector}, ensure_ascii=False))

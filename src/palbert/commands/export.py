@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from palbert.commands.arguments import Checkpoint, Force, RunOrEncoder, Trust
+from palbert.terminal import say
 
 To = Annotated[Literal["transformers", "sentence-transformers"], typer.Option("--to", help="The library.")]
 Out = Annotated[Path, typer.Option("--out", help="The folder to write.")]
@@ -54,8 +55,8 @@ def export(
         check=check,
         force=force,
     )
-    typer.echo(f"Written: {done.folder} ({done.form}, pooling {done.pooling})")
+    say(f"Written: {done.folder} ({done.form}, pooling {done.pooling})")
     if done.difference is None:
-        typer.echo("Vectors were not compared.")
+        say("Vectors were not compared.")
     else:
-        typer.echo(f"{done.form} gives the same vectors as palbert, up to {done.difference:.1e}.")
+        say(f"{done.form} gives the same vectors as palbert, up to {done.difference:.1e}.")

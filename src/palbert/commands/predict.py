@@ -14,6 +14,7 @@ import typer
 
 from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, Trust, file_settings
 from palbert.errors import DataError, PalbertError
+from palbert.terminal import say
 
 if TYPE_CHECKING:
     from palbert.targets import Target
@@ -167,9 +168,9 @@ def _print_answers(
     predictions = predictor.predict(task, texts, min_confidence=min_confidence)
     for asked, prediction in zip(texts, predictions, strict=True):
         if as_json:
-            typer.echo(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
+            say(json.dumps({"text": asked, **prediction.as_dict()}, ensure_ascii=False))
         else:
-            typer.echo(_line(predictor.task(task).target, prediction))
+            say(_line(predictor.task(task).target, prediction))
 
 
 def _line(target: Target, prediction: Prediction) -> str:
@@ -187,12 +188,12 @@ def _print_all_answers(predictor: Predictor, texts: list[Any], *, min_confidence
     for asked, predictions in zip(texts, predictor.predict_all(texts, min_confidence=min_confidence), strict=True):
         if as_json:
             answers = {name: prediction.as_dict() for name, prediction in predictions.items()}
-            typer.echo(json.dumps({"text": asked, **answers}, ensure_ascii=False))
+            say(json.dumps({"text": asked, **answers}, ensure_ascii=False))
             continue
-        typer.echo(asked if isinstance(asked, str) else "  |  ".join(asked))
+        say(asked if isinstance(asked, str) else "  |  ".join(asked))
         width = max(map(len, predictions))
         for name, prediction in predictions.items():
-            typer.echo(f"  {name:{width}}  {_line(predictor.task(name).target, prediction)}")
+            say(f"  {name:{width}}  {_line(predictor.task(name).target, prediction)}")
 
 
 def _lines_of_stdin(*, pairs: bool) -> Iterator[list[Any]]:

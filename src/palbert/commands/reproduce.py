@@ -9,7 +9,7 @@ import typer
 
 from palbert.commands.arguments import Overrides, Trust
 from palbert.errors import TrainingError
-from palbert.terminal import print_table
+from palbert.terminal import print_table, say
 
 Tables = Annotated[
     list[str] | None,
@@ -67,8 +67,8 @@ def reproduce(
         overrides=overrides or (),
     )
     for path in done.tables:
-        typer.echo(path.read_text("utf-8"))
-    typer.echo("\n".join(f"Table: {path}" for path in done.tables))
+        say(path.read_text("utf-8"))
+    say("\n".join(f"Table: {path}" for path in done.tables))
     if done.failures:
         lines = "\n".join(f"{name}: {error}" for name, error in done.failures.items())
         raise TrainingError(
@@ -96,4 +96,4 @@ def results(
     """
     from palbert.reproduction.results_page import results as write_results
 
-    typer.echo(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")
+    say(f"Page: {write_results(folders or [Path('recipes/results')], out=out)}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume, Trust
-from palbert.terminal import is_first_process, print_memory, print_summary, print_table
+from palbert.terminal import is_first_process, print_memory, print_summary, print_table, say
 
 TextColumns = Annotated[
     list[str] | None, typer.Option("--text", help="Data file: its text column; give it twice for pairs.")
@@ -50,8 +50,8 @@ def demo(
         [prediction] = predictor.predict(task, [text])
         shown = text if isinstance(text, str) else " / ".join(text)
         answer = predictor.task(task).target.line(prediction.answer, prediction.probabilities)
-        typer.echo(f"{task:>6}  {shown}\n        → {answer}")
-    typer.echo(f"\nReport: {folder / 'report.html'}")
+        say(f"{task:>6}  {shown}\n        → {answer}")
+    say(f"\nReport: {folder / 'report.html'}")
 
 
 def train(
@@ -102,13 +102,13 @@ def train(
     folder = train_recipe(loaded, out=out, resume=resume, force=force)
     if is_first_process():
         print_summary(json.loads((folder / "report.json").read_text("utf-8")))
-        typer.echo(f"\nReport: {folder / 'report.html'}")
+        say(f"\nReport: {folder / 'report.html'}")
 
 
 def _print_first(result: object) -> None:
     """Print a result in the first of several processes alone."""
     if is_first_process():
-        typer.echo(repr(result))
+        say(repr(result))
 
 
 def pretrain(
@@ -142,7 +142,7 @@ def pretrain(
     report = json.loads((folder / "report.json").read_text("utf-8"))
     rows = [[name, f"{report['before'][name]:.4f}", f"{report[name]:.4f}"] for name in ("loss", "perplexity")]
     print_table(["held-out texts", "before", "after"], rows)
-    typer.echo(f"\n{report['rows']:,} texts, {report['tokens']:,} tokens, {report['seconds']:.0f} s\nEncoder: {folder}")
+    say(f"\n{report['rows']:,} texts, {report['tokens']:,} tokens, {report['seconds']:.0f} s\nEncoder: {folder}")
 
 
 def recipes() -> None:
@@ -170,9 +170,9 @@ def parts(
     found = find_parts(kind)
     if as_json:
         values = {name: [each.as_json() for each in listed] for name, listed in found.items()}
-        typer.echo(json.dumps(values, ensure_ascii=False))
+        say(json.dumps(values, ensure_ascii=False))
         return
     for number, (name, listed) in enumerate(found.items()):
-        typer.echo("\n" * (number > 0) + name)
+        say("\n" * (number > 0) + name)
         rows = [[f"  {each.name}", each.written_options, each.extra, each.summary] for each in listed]
         print_table(["  name", "options", "extra", "what it is"], rows)

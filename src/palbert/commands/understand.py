@@ -10,7 +10,7 @@ import typer
 
 from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, Trust, file_settings
 from palbert.errors import PalbertError
-from palbert.terminal import print_comparisons, print_summary
+from palbert.terminal import print_comparisons, print_summary, say
 
 Test = Annotated[
     list[str] | None,
@@ -64,10 +64,10 @@ def evaluate(
         name=name,
     )
     if as_json:
-        typer.echo(json.dumps(report.summary, ensure_ascii=False))
+        say(json.dumps(report.summary, ensure_ascii=False))
     else:
         print_summary(report.summary)
-        typer.echo(f"\nCheckpoint: {report.summary['checkpoint']}\nReport: {report.page}")
+        say(f"\nCheckpoint: {report.summary['checkpoint']}\nReport: {report.page}")
 
 
 def _files_by_task(run: Path, given: list[str]) -> dict[str, list[str]]:
@@ -103,6 +103,6 @@ def compare(
 
     comparisons = compare_runs(runs, split=split)
     if as_json:
-        typer.echo(json.dumps([asdict(item) for item in comparisons]))
+        say(json.dumps([asdict(item) for item in comparisons]))
         return
     print_comparisons(comparisons, str(runs[0]))

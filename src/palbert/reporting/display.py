@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from palbert.runtime.durations import duration_text
+from palbert.runtime.visible import visible, visible_line
 
 ROWS = 20
 """How many rows a table shows before it says how many more there are."""
@@ -25,11 +26,11 @@ class Table:
     lines: Sequence[str] = ()
 
     def text(self) -> str:
-        """Return the table in aligned columns."""
-        cells = [list(self.header), *map(list, self._first())]
+        """Return the table in aligned columns; control characters and line breaks in its cells are visible."""
+        cells = [[visible_line(cell) for cell in row] for row in (self.header, *self._first())]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
-        below = [*self._more(), *self.lines]
+        below = [*self._more(), *map(visible, self.lines)]
         return "\n".join([*table, *([""] if below else []), *below])
 
     def html(self, *, links: Mapping[str, Path] | None = None) -> str:

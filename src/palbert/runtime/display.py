@@ -14,6 +14,7 @@ from rich.text import Text
 from palbert.runtime.durations import duration_text
 from palbert.runtime.progress import Bar, bar, console, is_shown
 from palbert.runtime.score_table import Row, table_html, table_lines
+from palbert.runtime.visible import visible
 
 LINE_EVERY = 30.0
 """Seconds between two lines about the steps, where the output is not a terminal."""
@@ -86,7 +87,7 @@ class _Printed(Display):
 
     def say(self, text: str) -> None:
         """Print the sentence."""
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(Text(visible(text)), soft_wrap=True)
 
 
 class Terminal(_Printed):

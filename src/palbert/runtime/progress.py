@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -14,6 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from palbert.runtime.durations import clock_text
+from palbert.runtime.visible import visible_line
 
 Item = TypeVar("Item")
 
@@ -24,7 +25,7 @@ _shown: list[bool] = []  # what the calls of `progress_shown` that run say, the 
 @cache
 def console() -> Console:
     """Return the console for everything that is not data."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -44,6 +45,19 @@ def is_shown() -> bool:
     return os.environ.get("PALBERT_PROGRESS", "on").lower() not in ("off", "0", "no", "false")
 
 
+class Words(ProgressColumn):
+    """A text of the bar as it is: neither markup nor control characters have an effect."""
+
+    def __init__(self, written: Callable[[Task], str], style: str, column: Column) -> None:
+        super().__init__(column)
+        self._written = written
+        self._style = style
+
+    def render(self, task: Task) -> Text:
+        """Return the text."""
+        return Text(visible_line(self._written(task)), style=self._style)
+
+
 class TimeLeft(ProgressColumn):
     """The time left as the caller of `Bar.advance` knows it, or as the speed so far suggests."""
 
@@ -61,16 +75,11 @@ def make_progress(console: Console) -> Progress:
         return Column(no_wrap=True)
 
     return Progress(
-        TextColumn("{task.description}", style="bold", markup=False, table_column=fixed()),
+        Words(lambda task: task.description, "bold", fixed()),
         BarColumn(bar_width=12, table_column=fixed()),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}", style="progress.download", table_column=fixed()),
         TimeLeft(table_column=fixed()),
-        TextColumn(
-            "{task.fields[detail]}",
-            style="dim",
-            markup=False,
-            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-        ),
+        Words(lambda task: str(task.fields["detail"]), "dim", Column(ratio=1, no_wrap=True, overflow="ellipsis")),
         console=console,
         transient=True,
         expand=True,

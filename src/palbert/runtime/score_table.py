@@ -8,6 +8,8 @@ from html import escape
 
 from rich.text import Text
 
+from palbert.runtime.visible import visible_line
+
 NAME_WIDTH = 12
 """Characters of a task's name at the head of a column."""
 
@@ -50,11 +52,12 @@ def table_lines(row: Row, *, width: int, header: bool) -> list[Text]:
 
     Tasks have a column each; if those do not fit into the width, the scores follow below the row, with their names.
     """
-    columns = {task: max(6, min(len(task), NAME_WIDTH)) for task in row.scores}
+    scores = {visible_line(task): score for task, score in row.scores.items()}
+    columns = {task: max(6, min(len(task), NAME_WIDTH)) for task in scores}
     fits = sum(WIDTHS.values()) + sum(columns.values()) + 2 * (len(WIDTHS) + len(columns) - 1) <= width
     widths = {name: WIDTHS[name] for name in BEFORE_TASKS} | (columns if fits else {})
     widths |= {name: size for name, size in WIDTHS.items() if name not in BEFORE_TASKS}
-    cells = {**row.cells, **(row.scores if fits else {})}
+    cells = {**row.cells, **(scores if fits else {})}
     lines = []
     if header:
         lines.append(Text("  ".join(f"{_cut(name, size):>{size}}" for name, size in widths.items()).rstrip(), "bold"))
@@ -62,7 +65,7 @@ def table_lines(row: Row, *, width: int, header: bool) -> list[Text]:
     line = Text("  ").join(
         Text(f"{cells[name]:>{size}}", style=best if name in ("overall", "") else "") for name, size in widths.items()
     )
-    return [*lines, line, *([] if fits else _wrapped(row.scores, width))]
+    return [*lines, line, *([] if fits else _wrapped(scores, width))]
 
 
 def _cut(name: str, size: int) -> str:

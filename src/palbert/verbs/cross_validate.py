@@ -25,6 +25,7 @@ from palbert.reporting.wording import Score
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath, sha256, write_text
 from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.visible import visible
 from palbert.tasks.held_out import HeldOut
 from palbert.verbs.in_memory import AnyRecipe, StagedRows
 from palbert.verbs.provenance import refuse_another_recipe
@@ -69,7 +70,7 @@ class CrossValidation:
         return Table(header, rows, (*(f"Note: {note}" for note in self.summary["notes"]), MEANING))
 
     def __repr__(self) -> str:
-        return f"{self.table().text()}\nRuns: {self.path}"
+        return visible(f"{self.table().text()}\nRuns: {self.path}")
 
     def _repr_html_(self) -> str:
         return self.table().html(links={"All numbers": RunFolder(self.path).folds})

@@ -32,6 +32,7 @@ from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import Resampled, resample_scores
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
+from palbert.runtime.visible import visible
 from palbert.tasks.sets import files_of
 from palbert.tasks.sources import FileSettings, Split
 from palbert.training.hooks import read_records
@@ -58,7 +59,7 @@ class Report:
     """The report to open."""
 
     def __repr__(self) -> str:
-        return f"{summary_table(self.summary).text()}\nReport: {self.page}"
+        return visible(f"{summary_table(self.summary).text()}\nReport: {self.page}")
 
     def _repr_html_(self) -> str:
         return summary_table(self.summary).html(links={"The whole report": self.page})

@@ -14,6 +14,7 @@ from palbert.recipe.schema import Recipe
 from palbert.reporting.display import Summary, summary_table
 from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.visible import visible
 from palbert.verbs.predict import Predictions, Predictor, load
 from palbert.verbs.texts import Text
 
@@ -103,9 +104,9 @@ class Run:
     def __repr__(self) -> str:
         page = RunFolder(self.path).report("html")
         try:
-            return f"Run {self.path}\n{summary_table(self.report).text()}\nReport: {page}"
+            return visible(f"Run {self.path}\n{summary_table(self.report).text()}\nReport: {page}")
         except RunFolderError:
-            return f"Run {self.path}, without a report"
+            return visible(f"Run {self.path}, without a report")
 
     def _repr_html_(self) -> str:
         page = RunFolder(self.path).report("html")

@@ -68,6 +68,11 @@ def test_a_summary_is_a_dict_that_is_shown_as_scores_next_to_baselines() -> None
     assert "&lt;tone&gt;" in summary._repr_html_() and "A &lt;small&gt; sample." in summary._repr_html_()
 
 
+def test_names_in_a_table_have_no_effect_on_the_terminal() -> None:
+    shown = Table(("task\x1b[2J",), [("a\nb\u202e",)], ("Note: \x9b",)).text()
+    assert shown.splitlines() == [r"task\u001b[2J", r"a\u000ab\u202e", "", r"Note: \u009b"]
+
+
 def test_a_report_of_pretraining_is_shown_as_it_is() -> None:
     assert summary_table({"loss": 2.5, "rows": 3}).text().split() == ["value", "loss", "2.5", "rows", "3"]
 

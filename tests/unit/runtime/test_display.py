@@ -32,6 +32,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return passed
 
 
+def test_a_sentence_has_no_effect_on_the_terminal() -> None:
+    console, file = recorded(force_terminal=True)
+    Terminal(console).say("[red]a\x1b[2J\u202e")
+    assert file.getvalue() == "[red]a\\u001b[2J\\u202e\n"
+
+
 def test_a_pipe_gets_a_row_per_evaluation_and_a_line_every_half_minute(clock: list[float]) -> None:
     console, file = recorded()
     shown = Lines(console)

@@ -81,6 +81,13 @@ def test_names_are_shown_as_they_are_written(terminal: Recorded) -> None:
         assert "[red]task[/red]" in draw(terminal) and "[bold]x[/bold]" in draw(terminal)
 
 
+def test_names_and_details_have_no_effect_on_the_terminal(terminal: Recorded) -> None:
+    with bar("a\x1b]0;title\x07", total=1) as line:
+        line.advance(detail="b\x9b2J\u202e\nc")
+        drawn = draw(terminal)
+    assert r"a\u001b]0;title\u0007" in drawn and r"b\u009b2J\u202e\u000ac" in drawn
+
+
 def test_tracking_changes_nothing_about_the_items(terminal: Recorded) -> None:
     assert list(track(iter("abc"), description="letters", total=3)) == ["a", "b", "c"]
 

@@ -23,6 +23,14 @@ def test_no_line_is_wider_than_asked_for_and_no_score_is_lost(tasks: int, width:
         assert shown.count(task) == shown.count(score) == 1
 
 
+@pytest.mark.parametrize("width", [60, 200])
+def test_names_of_tasks_have_no_effect_on_the_terminal(width: int) -> None:
+    scores = {f"\x1b[{number}m": "0.500" for number in range(8)}
+    shown = Row("1", "1", "0.8", scores=scores, overall="0.5", best=False, time="1:00")
+    text = "".join(line.plain for line in table_lines(shown, width=width, header=True))
+    assert text.isprintable() and text.count(r"\u001b") == len(scores)
+
+
 def test_columns_of_several_rows_stand_below_each_other() -> None:
     lines = [line.plain for line in table_lines(row(3), width=80, header=True)]
     lines += [line.plain for line in table_lines(row(3, best=False), width=80, header=False)]
