@@ -38,6 +38,9 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Run code from outside palbert that the run names.", callback=_trust),
 ]
+SpreadsheetSafe = Annotated[
+    bool, typer.Option("--spreadsheet-safe", help="Escape texts in CSV, TSV and Excel that may become formulas.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Reading = Annotated[
     list[str] | None,

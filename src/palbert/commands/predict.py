@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, Trust, file_settings
+from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, SpreadsheetSafe, Trust, file_settings
 from palbert.errors import DataError, PalbertError
 from palbert.terminal import say
 
@@ -68,6 +68,7 @@ def predict(
     precision: Precision = "auto",
     engine: EngineName = "local",
     workers: Workers = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     as_json: Json = False,
     trust: Trust = False,
@@ -80,18 +81,17 @@ def predict(
 
     palbert predict runs/demo --task sts --pair "A man plays a guitar." "Someone makes music."
 
-    palbert predict runs/demo --task sst --input in.csv --output out.csv
-
     palbert predict runs/demo --input in.csv --output out.csv --column review
 
     palbert predict runs/demo --task sst --input big.parquet --output answers.parquet --engine ray --workers 8
 
     cat reviews.txt | palbert predict runs/demo --task sst --text - --json
     """
-    _check_arguments(text, pair, source, output, engine, workers)
+    _check_arguments(text, pair, source, output, engine, workers, spreadsheet_safe)
     model: dict[str, Any] = {"checkpoint": checkpoint, "device": device, "precision": precision}
     if source and output:
         options = {"columns": column, "min_confidence": min_confidence, "force": force, "settings": file_settings(read)}
+        options |= {"spreadsheet_safe": spreadsheet_safe}
         _predict_file(run, model, task, source, output, options, workers if engine == "local" else workers or 2)
         return
     from palbert.verbs.predict import load
@@ -121,7 +121,13 @@ def _fitting(predictor: Predictor, task: str | None, given: list[Any]) -> list[A
 
 
 def _check_arguments(
-    text: list[str] | None, pair: Any, source: Path | None, output: Path | None, engine: str, workers: int | None
+    text: list[str] | None,
+    pair: Any,
+    source: Path | None,
+    output: Path | None,
+    engine: str,
+    workers: int | None,
+    spreadsheet_safe: bool,
 ) -> None:
     """Raise PalbertError for options that do not go together."""
     if bool(source) != bool(output) or bool(text) + bool(pair) + bool(source) != 1:
@@ -129,6 +135,8 @@ def _check_arguments(
         raise PalbertError(expected, hint="See: palbert predict --help")
     if engine == "ray" and not source:
         raise PalbertError("--engine ray scores files.", hint="Give --input and --output.")
+    if spreadsheet_safe and not source:
+        raise PalbertError("--spreadsheet-safe is about the file to write.", hint="Give --input and --output.")
     if engine == "local" and workers is not None:
         raise PalbertError("--workers: only Ray has workers.", hint="Add --engine ray.")
 

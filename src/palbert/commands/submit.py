@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Run, Trust
+from palbert.commands.arguments import Checkpoint, Force, Run, SpreadsheetSafe, Trust
 from palbert.errors import PalbertError
 from palbert.terminal import print_table
 
@@ -39,6 +39,7 @@ def submit(
         typer.Option("--with-dev", help="First train again on train and dev together, in RUN-with-dev."),
     ] = False,
     checkpoint: Checkpoint = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     force: Force = False,
     trust: Trust = False,
 ) -> None:
@@ -64,6 +65,7 @@ def submit(
         out=out,
         with_dev=with_dev,
         checkpoint=checkpoint,
+        spreadsheet_safe=spreadsheet_safe,
         force=force,
     )
     rows = [[name, f"{done.rows[name]:,}", str(file)] for name, written in done.files.items() for file in written]

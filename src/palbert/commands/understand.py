@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, Trust, file_settings
+from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, SpreadsheetSafe, Trust, file_settings
 from palbert.errors import PalbertError
 from palbert.terminal import print_comparisons, print_summary, say
 
@@ -36,6 +36,7 @@ def evaluate(
     read: Reading = None,
     name: Name = None,
     checkpoint: Checkpoint = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     as_json: Json = False,
     trust: Trust = False,
 ) -> None:
@@ -62,6 +63,7 @@ def evaluate(
         label=label,
         settings=file_settings(read),
         name=name,
+        spreadsheet_safe=spreadsheet_safe,
     )
     if as_json:
         say(json.dumps(report.summary, ensure_ascii=False))

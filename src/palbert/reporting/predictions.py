@@ -14,6 +14,7 @@ from palbert.errors import DataError
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values
 from palbert.runtime.files import CSVWriter, allow_long_fields, write_text
+from palbert.runtime.spreadsheet import original_cell, safe_cell
 from palbert.targets import Target
 
 
@@ -29,18 +30,30 @@ class Predictions:
     """(rows, classes), rounded to six digits; None for a target without classes."""
 
 
-def write_predictions(folder: Path, result: TaskResult) -> Path:
-    """Write id, gold, prediction, the probability of each class, and the texts."""
+SPREADSHEET_SAFE = "spreadsheet_safe"
+"""The column that says that texts which may become formulas have an apostrophe in front."""
+
+
+def write_predictions(folder: Path, result: TaskResult, *, spreadsheet_safe: bool = False) -> Path:
+    """Write id, gold, prediction, the probability of each class, and the texts.
+
+    Args:
+        folder: Where to write.
+        result: The predictions of a task.
+        spreadsheet_safe: Escape what a spreadsheet program may take for a formula; a last column says so.
+    """
     path = folder / f"{result.task}-{result.split}.csv"
     texts = ["text"] if len(result.texts[0]) == 1 else ["text1", "text2"]
     target = result.target
+    marks = [SPREADSHEET_SAFE] if spreadsheet_safe else []
     buffer = io.StringIO()
     writer = CSVWriter(buffer)
-    writer.writerow(["id", "gold", "prediction", *map(probability_column, target.classes), *texts])
+    writer.writerow(["id", "gold", "prediction", *map(probability_column, target.classes), *texts, *marks])
     for index, (row, text) in enumerate(zip(result.ids, result.texts, strict=True)):
         shares = [] if result.probabilities is None else result.probabilities[index]
         labels = (target.show(target.answer(values[index])) for values in (result.gold, result.predicted))
-        writer.writerow([row, *labels, *(f"{share:.6f}" for share in shares), *text])
+        cells = [row, *labels, *(f"{share:.6f}" for share in shares), *text]
+        writer.writerow([*map(safe_cell, cells), "true"] if spreadsheet_safe else cells)
     write_text(path, buffer.getvalue())
     return path
 
@@ -55,6 +68,8 @@ def read_predictions(path: Path, *, target: Target) -> Predictions:
             try:
                 if None in row.values():
                     raise ValueError("fields are missing")
+                if row.get(SPREADSHEET_SAFE) == "true":
+                    row = {name: original_cell(cell) for name, cell in row.items()}
                 ids.append(row["id"])
                 texts.append(tuple(row[name] for name in ("text", "text1", "text2") if name in row))
                 gold.append(target.parse(row["gold"]))

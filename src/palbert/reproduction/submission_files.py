@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palbert.reproduction.course import PREDICTION_FILES, PredictionFile
 from palbert.runtime.files import CSVWriter, write_text
+from palbert.runtime.spreadsheet import safe_cell
 from palbert.tasks.spec import Task
 
 
@@ -23,21 +24,21 @@ class TaskAnswers:
     answers: Sequence[Any]
     """As the task's target gives them: class names, numbers, …"""
 
-    def files(self) -> dict[str, str]:
-        """Return the content of each file by its name."""
+    def files(self, *, spreadsheet_safe: bool = False) -> dict[str, str]:
+        """Return the content of each file by its name; the course's form is never escaped."""
         suffix = "" if self.split == "test" else f"-{self.split}"
-        files = {f"predictions/{self.task.name}{suffix}.csv": self._plain()}
+        files = {f"predictions/{self.task.name}{suffix}.csv": self._plain(safe_cell if spreadsheet_safe else str)}
         course = PREDICTION_FILES.get(self.task.name)
         if course and not self.task.target.many:  # the course knows one answer per row
             files[course.name.format(split=self.split)] = self._in_course_form(course)
         return files
 
-    def _plain(self) -> str:
+    def _plain(self, written: Callable[[str], str]) -> str:
         buffer = io.StringIO()
         writer = CSVWriter(buffer)
         writer.writerow(["id", "prediction"])
         for row, answer in zip(self.ids, self.answers, strict=True):
-            writer.writerow([row, self.task.target.show(answer)])
+            writer.writerow([written(row), written(self.task.target.show(answer))])
         return buffer.getvalue()
 
     def _in_course_form(self, file: PredictionFile) -> str:
@@ -47,11 +48,13 @@ class TaskAnswers:
         return "".join([f"id \t {file.column} \n", *rows])
 
 
-def write_submission(folder: Path, answers: Sequence[TaskAnswers]) -> dict[str, list[Path]]:
+def write_submission(
+    folder: Path, answers: Sequence[TaskAnswers], *, spreadsheet_safe: bool = False
+) -> dict[str, list[Path]]:
     """Write the files of all tasks; return them by task."""
     written: dict[str, list[Path]] = {}
     for each in answers:
-        for name, text in each.files().items():
+        for name, text in each.files(spreadsheet_safe=spreadsheet_safe).items():
             write_text(folder / name, text)
             written.setdefault(each.task.name, []).append(folder / name)
     return written

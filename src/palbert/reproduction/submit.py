@@ -42,6 +42,7 @@ def submit(
     out: str | Path | None = None,
     with_dev: bool = False,
     checkpoint: str | None = None,
+    spreadsheet_safe: bool = False,
     force: bool = False,
     trust: bool = False,
 ) -> Submission:
@@ -57,6 +58,8 @@ def submit(
         out: The folder to write to; `submission` in the folder of the predicting run unless given.
         with_dev: First train again on train and dev together, in a run folder next to the given one.
         checkpoint: The checkpoint that predicts, or that gives the number of epochs to train; the best unless given.
+        spreadsheet_safe: Put an apostrophe in front of what a spreadsheet program may take for a formula; files in the
+            course's form stay as they are.
         force: Replace existing files, and an existing run with dev.
         trust: Whether code from outside palbert that the run names may be imported.
 
@@ -73,6 +76,7 @@ def submit(
             out,
             with_dev=with_dev,
             checkpoint=checkpoint,
+            spreadsheet_safe=spreadsheet_safe,
             force=force,
         )
 
@@ -87,6 +91,7 @@ def _submit(
     *,
     with_dev: bool,
     checkpoint: str | None,
+    spreadsheet_safe: bool,
     force: bool,
 ) -> Submission:
     """Do what `submit` describes."""
@@ -104,7 +109,7 @@ def _submit(
     _refuse_to_replace(target_folder, list(rows), split, predictor, force=force)
     with folder.locked("submitting") if out is None else nullcontext():
         answers = [_predict(predictor, name, split, each) for name, each in rows.items()]
-        written = write_submission(target_folder, answers)
+        written = write_submission(target_folder, answers, spreadsheet_safe=spreadsheet_safe)
     return Submission(folder.path, written, {each.task.name: len(each.ids) for each in answers})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert import __version__
-from palbert.build import Machine, build_inference, load_split, load_training_sets, open_checkpoint
+from palbert.build import Machine, OpenedCheckpoint, build_inference, load_split, load_training_sets, open_checkpoint
 from palbert.data.collate import sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import TextTokenizer
@@ -75,6 +75,7 @@ def evaluate(
     label: str | None = None,
     settings: FileSettings | None = None,
     name: str | None = None,
+    spreadsheet_safe: bool = False,
     trust: bool = False,
 ) -> Report:
     """Score a run's best checkpoint on a split; write predictions and the report into the run folder.
@@ -92,6 +93,8 @@ def evaluate(
         label: The label column of these rows, where it is named otherwise than in training.
         settings: How files of these rows are written, where that differs from the task's files.
         name: The name of the evaluation of these rows; the names of the files, or "rows", unless given.
+        spreadsheet_safe: Put an apostrophe in front of texts in the predictions that a spreadsheet program may take for
+            a formula.
         trust: Whether code from outside palbert that the run names may be imported.
     """
     if split not in SPLITS:
@@ -100,36 +103,29 @@ def evaluate(
     chosen = folder.checkpoint(checkpoint)  # before the lock, which would make a folder that is not there
     with folder.locked("evaluating"), trusting(trust):
         if data is None:
-            return report_on(folder, chosen, split=split)
-        return _evaluate_others(folder, chosen, data, text=text, label=label, settings=settings, name=name)
+            return report_on(folder, chosen, split=split, spreadsheet_safe=spreadsheet_safe)
+        recipe = load_run_recipe(folder.recipe)  # its own files may be elsewhere by now
+        with other_rows(recipe, data, text=text, label=label, settings=settings) as rows:
+            place = rows.place(folder, name, suffix="" if chosen == folder.checkpoint() else f"-{chosen.name}")
+            return _evaluate(folder, chosen, place, recipe, "test", rows=rows, spreadsheet_safe=spreadsheet_safe)
 
 
-def report_on(folder: RunFolder, chosen: Path, *, split: Split = "dev") -> Report:
+def report_on(folder: RunFolder, chosen: Path, *, split: Split = "dev", spreadsheet_safe: bool = False) -> Report:
     """Score a checkpoint on a split of the run's recipe; the caller holds the run's lock."""
     place = folder if chosen == folder.checkpoint() else RunFolder(folder.evaluations / chosen.name)
-    return _evaluate(folder, chosen, place, load_run_recipe(folder.recipe, check_files=True), split=split)
-
-
-def _evaluate_others(
-    folder: RunFolder,
-    chosen: Path,
-    data: Mapping[str, Any],
-    *,
-    text: Sequence[str],
-    label: str | None,
-    settings: FileSettings | None,
-    name: str | None,
-) -> Report:
-    """Score a checkpoint on other rows than those of the run's recipe."""
-    is_best = chosen == folder.checkpoint()
-    recipe = load_run_recipe(folder.recipe)  # its own files may be elsewhere by now
-    with other_rows(recipe, data, text=text, label=label, settings=settings) as rows:
-        place = rows.place(folder, name, suffix="" if is_best else f"-{chosen.name}")
-        return _evaluate(folder, chosen, place, recipe, split="test", rows=rows)
+    recipe = load_run_recipe(folder.recipe, check_files=True)
+    return _evaluate(folder, chosen, place, recipe, split, spreadsheet_safe=spreadsheet_safe)
 
 
 def _evaluate(
-    folder: RunFolder, chosen: Path, place: RunFolder, recipe: Recipe, *, split: Split, rows: OtherRows | None = None
+    folder: RunFolder,
+    chosen: Path,
+    place: RunFolder,
+    recipe: Recipe,
+    split: Split,
+    *,
+    rows: OtherRows | None = None,
+    spreadsheet_safe: bool,
 ) -> Report:
     """Score a checkpoint of a run on a split of its recipe, or on other rows; write the report to `place`."""
     scored = rows.recipe if rows else recipe
@@ -143,7 +139,7 @@ def _evaluate(
     test = labelled_test_rows(recipe, opened.tokenizer) if is_own else {}
     tested = evaluate_tasks(inference, recipe.tasks, test)
     for result in [*results, *tested]:
-        write_predictions(place.predictions, result)
+        write_predictions(place.predictions, result, spreadsheet_safe=spreadsheet_safe)
     train = load_training_sets(recipe, opened.tokenizer) if not missing_files(recipe) else {}
     records = read_records(folder.metrics)
     resampled = {result.task: resample_scores(result) for result in results}
@@ -155,14 +151,7 @@ def _evaluate(
     assessments = assess_all(recipe.tasks, results, inference.decisions)
     summary = {
         **scores,
-        "parameters": _parameters(opened.model),
-        "device": str(machine.device),
-        "precision": machine.precision,
-        "palbert": __version__,
-        "split": split,
-        "checkpoint": chosen.name,
-        "epoch": opened.description.get("scores", {}).get("epoch"),
-        "step": opened.description.get("step"),
+        **_facts(opened, machine, split, chosen.name),
         "seconds": round(_seconds(records), 2),
         "finished_early": finished_early(records),
         "baselines": baselines,
@@ -239,6 +228,20 @@ def _summary(recipe: Recipe, results: list[TaskResult], resampled: Mapping[str, 
         "tasks": {result.task: result.scores for result in results},
         "metrics": {task: metric for task, (metric, _) in main.items()},
         "intervals": {task: {"low": low, "high": high} for task, (low, high) in ends.items()},
+    }
+
+
+def _facts(opened: OpenedCheckpoint, machine: Machine, split: Split, checkpoint: str) -> dict[str, Any]:
+    """Return what was evaluated, on which split, and where."""
+    return {
+        "parameters": _parameters(opened.model),
+        "device": str(machine.device),
+        "precision": machine.precision,
+        "palbert": __version__,
+        "split": split,
+        "checkpoint": checkpoint,
+        "epoch": opened.description.get("scores", {}).get("epoch"),
+        "step": opened.description.get("step"),
     }
 
 

@@ -29,6 +29,7 @@ def predict_file(
     columns: Sequence[str] | None = None,
     settings: FileSettings | None = None,
     min_confidence: float | None = None,
+    spreadsheet_safe: bool = False,
     force: bool = False,
     engine: Engine | None = None,
 ) -> int:
@@ -42,17 +43,13 @@ def predict_file(
         columns: Text columns, where they are named otherwise than in training.
         settings: How the input is written, where that differs from the task's files.
         min_confidence: Abstain where an answer is less likely to be right: its cell is empty, and `abstained` true.
+        spreadsheet_safe: Put an apostrophe in front of texts that a spreadsheet program may take for a formula.
         force: Replace an output that exists.
         engine: Where the rows are scored; in this process unless given.
     """
     if output.exists() and not force:
         raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
-    flat = not holds_lists(output)
-    question: AnswerColumns = (
-        AllTaskColumns(predictor, flat=flat, min_confidence=min_confidence)
-        if task is None
-        else TaskColumns(predictor, task, flat=flat, min_confidence=min_confidence)
-    )
+    question = _question(predictor, task, flat=not holds_lists(output), min_confidence=min_confidence)
     dialect = (settings or FileSettings()).dialect_over(question.tasks[0].dialect)
     there = column_names(str(source), dialect=dialect)
     names = question.text_columns(source, there, columns)
@@ -60,7 +57,10 @@ def predict_file(
     blocks = partial(_blocks, source, dialect, there, names)
     done = empty = 0
     rows = count_rows(str(source), dialect=dialect)
-    with new_table(output) as write, bar(f"predicting {question.title}", total=rows) as line:
+    with (
+        new_table(output, spreadsheet_safe=spreadsheet_safe) as write,
+        bar(f"predicting {question.title}", total=rows) as line,
+    ):
         scored = (engine or LocalEngine()).run(question, blocks, source=source, output=output, advance=line.advance)
         for block, answers in scored:
             empty += sum(not all(text.strip() for text in row) for row in zip(*block.texts.values(), strict=True))
@@ -69,6 +69,13 @@ def predict_file(
     if empty:
         log.warning("%d of %d rows had an empty text; they were predicted nevertheless.", empty, done)
     return done
+
+
+def _question(predictor: Predictor, task: str | None, *, flat: bool, min_confidence: float | None) -> AnswerColumns:
+    """Return what is asked: one task, or all of them."""
+    if task is None:
+        return AllTaskColumns(predictor, flat=flat, min_confidence=min_confidence)
+    return TaskColumns(predictor, task, flat=flat, min_confidence=min_confidence)
 
 
 def _blocks(source: Path, dialect: Dialect, there: list[str], names: list[str]) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from typing import Any, TextIO, cast
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers import as_text
 from palbert.runtime.files import CSVWriter, new_file
+from palbert.runtime.spreadsheet import safe_cell
 
 Write = Callable[[dict[str, list[Any]]], None]
 Opener = Callable[[Path], AbstractContextManager[Write]]
@@ -22,16 +23,42 @@ MOST_ROWS = 1_048_576
 
 
 @contextmanager
-def new_table(output: Path) -> Iterator[Write]:
-    """Give a function that appends columns; the output appears when the block ends without an error."""
+def new_table(output: Path, *, spreadsheet_safe: bool = False) -> Iterator[Write]:
+    """Give a function that appends columns; the output appears when the block ends without an error.
+
+    Args:
+        output: The file to write.
+        spreadsheet_safe: Escape texts that a spreadsheet program may take for a formula; only for its kinds of files.
+    """
     opener = _opener(output)
+    if spreadsheet_safe and not is_for_spreadsheets(output):
+        raise DataError(
+            f"{output}: no spreadsheet program computes texts of this kind of file.",
+            hint="Leave --spreadsheet-safe out (in Python: spreadsheet_safe), or write .csv, .tsv or .xlsx.",
+        )
     with new_file(output) as temporary, opener(temporary) as write:
-        yield write
+        yield (lambda columns: write(_safe(columns))) if spreadsheet_safe else write
+
+
+def is_for_spreadsheets(output: Path) -> bool:
+    """Whether spreadsheet programs open files of this name."""
+    return _opener(output) not in (_open_jsonl, _open_packed_jsonl, _open_parquet)
+
+
+def _safe(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return columns whose names and texts are no formulas; numbers stay."""
+    return {
+        safe_cell(name): [
+            value if value is None or isinstance(value, bool | int | float) else safe_cell(as_text(value) or "")
+            for value in values
+        ]
+        for name, values in columns.items()
+    }
 
 
 def holds_lists(output: Path) -> bool:
     """Whether a file of this name can hold lists in its cells."""
-    return _opener(output) in (_open_jsonl, _open_parquet, _open_packed_jsonl)
+    return not is_for_spreadsheets(output)
 
 
 def _opener(output: Path) -> Opener:

@@ -58,6 +58,19 @@ def test_written_predictions_read_back_unchanged(name: str, pair: bool, tmp_path
         np.testing.assert_allclose(read.probabilities, written.probabilities, atol=1e-6)
 
 
+def test_escaped_predictions_read_back_unchanged(tmp_path: Path) -> None:
+    target = TARGETS["binary"](classes=("-", "'=no"))
+    written = replace(result(target), ids=["=1", "-2", "'=3", "4", "+a", ""], texts=[("@x",)] * ROWS)
+    path = write_predictions(tmp_path, written, spreadsheet_safe=True)
+    header, first, second, *_ = csv.reader(path.read_text("utf-8").splitlines())
+    assert header[-1] == "spreadsheet_safe" and first[0] == "'=1" and second[0] == "-2" and first[-2] == "'@x"
+    read, plain = read_predictions(path, target=target), write_predictions(tmp_path / "plain", written)
+    expected = read_predictions(plain, target=target)
+    assert (read.ids, read.texts) == (written.ids, written.texts) == (expected.ids, expected.texts)
+    np.testing.assert_array_equal(read.gold, expected.gold)
+    np.testing.assert_array_equal(read.predicted, expected.predicted)
+
+
 def test_the_columns_are_those_that_others_rely_on(tmp_path: Path) -> None:
     path = write_predictions(tmp_path, result(TARGETS["binary"](classes=("no", "yes")), pair=True))
     assert path.read_text("utf-8").splitlines()[0] == "id,gold,prediction,p(no),p(yes),text1,text2"

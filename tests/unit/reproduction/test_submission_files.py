@@ -41,6 +41,13 @@ def test_plain_files_name_classes_and_keep_any_id() -> None:
     assert rows == [["id", "prediction"], ['a "b", c', "yes"], ["2", "no"]]
 
 
+def test_plain_files_are_escaped_on_request_and_those_of_the_course_never() -> None:
+    given = TaskAnswers(Task(name="sst", **CATALOG["sst"]), "test", ["=1", "-2"], ["positive", "negative"])
+    safe = given.files(spreadsheet_safe=True)
+    assert safe["predictions/sst.csv"] == "id,prediction\n'=1,positive\n-2,negative\n"
+    assert safe["sst-test-output.csv"] == given.files()["sst-test-output.csv"]
+
+
 def test_all_files_are_written_and_returned_by_task(tmp_path: Path) -> None:
     written = write_submission(tmp_path, [answers("sst", "neutral"), answers("sts", 1.0)])
     assert {task: [str(path.relative_to(tmp_path)) for path in paths] for task, paths in written.items()} == {

@@ -154,3 +154,9 @@ def test_data_changed_since_training_raises_a_warning(
     assert "sst-dev.tsv has changed" not in result.err
     hashes = load_recipe(run / "recipe.toml").provenance.data_sha256
     assert load_recipe(tmp_path / "again" / "recipe.toml").provenance.data_sha256 != hashes
+
+
+def test_escaped_predictions_compare_with_plain_ones(run_copy: Path, trained: Path, cli: Cli) -> None:
+    palbert.evaluate(run_copy, spreadsheet_safe=True)
+    assert (run_copy / "predictions" / "sst-dev.csv").read_text("utf-8").splitlines()[0].endswith(",spreadsheet_safe")
+    assert all(each.difference.difference == 0 for each in palbert.compare([trained, run_copy]))

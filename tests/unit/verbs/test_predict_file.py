@@ -412,3 +412,17 @@ def test_an_option_says_how_the_input_is_written(
     assert (
         "--read encoding: expected an encoding such as" in refused.err and "--read colour: unknown key" in refused.err
     )
+
+
+def test_formulas_in_texts_are_escaped_on_request(trained: Path, cli: Cli, tmp_path: Path) -> None:
+    rows = [{"sentence": "=cmd()", "note": "-1"}, {"sentence": "plain", "note": "+x"}]
+    source = write(tmp_path / "in.csv", rows)
+    given = ("predict", trained, "--task", "sst", "--input", source, "--output")
+    assert cli(*given, tmp_path / "plain.csv").code == 0
+    assert cli(*given, tmp_path / "safe.csv", "--spreadsheet-safe").code == 0
+    plain, safe = read(tmp_path / "plain.csv"), read(tmp_path / "safe.csv")
+    assert [(row["sentence"], row["note"]) for row in plain] == [("=cmd()", "-1"), ("plain", "+x")]
+    assert [(row["sentence"], row["note"]) for row in safe] == [("'=cmd()", "-1"), ("plain", "'+x")]
+    assert [row["prediction"] for row in safe] == [row["prediction"] for row in plain]
+    refused = cli("predict", trained, "--text", "a", "--spreadsheet-safe")
+    assert refused.code == 2 and "--spreadsheet-safe is about the file to write" in refused.err

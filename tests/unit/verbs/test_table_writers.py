@@ -57,6 +57,24 @@ def test_what_a_cell_of_a_workbook_cannot_hold_is_refused(tmp_path: Path, text: 
         write({"text": [text]})
 
 
+SAFE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx")
+
+
+@pytest.mark.parametrize("suffix", SAFE)
+def test_formulas_are_escaped_on_request_and_numbers_stay(tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"out{suffix}"
+    with new_table(output, spreadsheet_safe=True) as write:
+        write({"=cmd()": ["@SUM(A1)", " =1", "a=b", "-5"], "share": [-0.25, None, -1, 2]})
+    assert read(output) == {"'=cmd()": ["'@SUM(A1)", "' =1", "a=b", "-5"], "share": ["-0.25", None, "-1", "2"]}
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in OPENERS if suffix not in SAFE])
+def test_a_file_without_formulas_cannot_be_escaped(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(DataError, match="Leave --spreadsheet-safe out"):
+        new_table(tmp_path / f"out{suffix}", spreadsheet_safe=True).__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_lists_are_held_by_jsonl_and_parquet_alone() -> None:
     assert {suffix for suffix in OPENERS if holds_lists(Path(f"a{suffix}"))} == {".jsonl", ".jsonl.gz", ".parquet"}
 
