@@ -37,6 +37,11 @@ class RunFolder:
         return self.path / "non-finite.jsonl"
 
     @property
+    def spikes(self) -> Path:
+        """The steps whose losses were far above the usual, with their rows, one JSON object per line."""
+        return self.path / "spikes.jsonl"
+
+    @property
     def baselines(self) -> Path:
         """The scores on dev that the run has to beat, measured before training."""
         return self.path / "baselines.json"
@@ -182,7 +187,7 @@ class RunFolder:
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
             rows = [file for file in self.rows.glob("*.jsonl") if str(file) not in keep_rows]
-            logs = (self.recipe, self.metrics, self.non_finite, self.baselines, self.trackers, self.folds)
+            logs = (self.recipe, self.metrics, self.non_finite, self.spikes, self.baselines, self.trackers, self.folds)
             for file in (*logs, *reports, *rows):
                 file.unlink(missing_ok=True)
             if self.rows.is_dir() and not any(self.rows.iterdir()):

@@ -92,7 +92,16 @@ def clip_gradients(optimizer: torch.optim.Optimizer, longest: float, scale: Loss
 
 def rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
     """Return the current rate of each role; if its layers have different ones, the highest."""
+    return _highest(optimizer, (float(group["lr"]) for group in optimizer.param_groups))
+
+
+def rates_at(optimizer: torch.optim.Optimizer, factor: float) -> dict[str, float]:
+    """Return the rate of each role as `rates` does, where every rate is a fraction of its peak."""
+    return _highest(optimizer, (group["peak"] * factor for group in optimizer.param_groups))
+
+
+def _highest(optimizer: torch.optim.Optimizer, values: Iterable[float]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for group in optimizer.param_groups:
-        found[group["role"]] = max(float(group["lr"]), found.get(group["role"], 0.0))
+    for group, rate in zip(optimizer.param_groups, values, strict=True):
+        found[group["role"]] = max(rate, found.get(group["role"], 0.0))
     return found

@@ -50,6 +50,10 @@ class Position:
     """Losses of each set since the last line of metrics.jsonl; still on the device."""
     cosines: dict[str, list[Any]] = field(default_factory=dict)
     """Cosines between tasks' gradients since then."""
+    recent: dict[str, list[float]] = field(default_factory=dict)
+    """The last losses of each set, with which spikes are found."""
+    highest: dict[str, float] = field(default_factory=dict)
+    """The highest of each set's first losses."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""

@@ -176,12 +176,12 @@ class Job(ABC):
             if keeps_start:
                 checkpoints.save(self.trainer, before)
         # The time is counted before it is saved, and scores are written before anybody decides by them.
-        checks = self._number_checks(self.folder.non_finite)
+        checks = self._number_checks(self.folder)
         hooks = [TimeLimit(self.time_limit), metrics, checks, checkpoints, shown]
         return [*hooks, *self.further_hooks(), Callbacks(self.callbacks)]
 
-    def _number_checks(self, path: Path | None) -> CheckNumbers:
-        return CheckNumbers(path, seed=self.recipe.seed, save_every=self.recipe.training.save_every)
+    def _number_checks(self, folder: RunFolder | None) -> CheckNumbers:
+        return CheckNumbers(folder, seed=self.recipe.seed, save_every=self.recipe.training.save_every)
 
     def further_hooks(self) -> list[Hook]:
         """Return hooks in addition to those of all jobs, for the first process."""
