@@ -35,10 +35,12 @@ def check_number(
     return value
 
 
-def check_count(name: str, value: int, *, least: int = 0) -> int:
-    """Return a whole number if it is at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise PalbertError(f"{name}: expected a whole number from {least}, found {value!r}.")
+def check_count(name: str, value: int, *, least: int = 0, most: int | None = None) -> int:
+    """Return a whole number if it is at least `least`, and at most `most`."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" to {most:,}"
+        raise PalbertError(f"{name}: expected a whole number from {least}{upper}, found {value!r:.80}.")
     return value
 
 

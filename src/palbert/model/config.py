@@ -13,6 +13,11 @@ LEAST = {
     "max_length": 1, "position_offset": 0, "type_vocabulary_size": 0, "relative_buckets": 0,
 }  # fmt: skip
 """The least value of each field that is a whole number."""
+LARGEST_SIZE = 1 << 24
+"""The largest size: nobody has such an encoder, and products of three sizes are still within the range of torch."""
+MOST_LAYERS = 1000
+FAR = 128
+"""Relative positions from this distance on share the last bucket."""
 SWITCHES = ("pooler", "first_attention_norm", "attention_bias", "feed_forward_bias", "norm_bias")
 
 
@@ -94,7 +99,12 @@ class EncoderConfig:
     def _check_values(self) -> None:
         """Refuse values of another type, and numbers out of their range: anybody can write a config.json."""
         for name, least in LEAST.items():
-            check_count(name, getattr(self, name), least=least)
+            most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
+            check_count(name, getattr(self, name), least=least, most=most)
+        if self.relative_buckets and not 4 <= self.relative_buckets < 4 * FAR:
+            raise EncoderError(
+                f"relative_buckets: expected 0, or from 4 to {4 * FAR - 1}; found {self.relative_buckets}."
+            )
         for name in SWITCHES:
             check_switch(name, getattr(self, name))
         for name in ("dropout", "attention_dropout"):

@@ -15,7 +15,7 @@ from palbert.errors import EncoderError, did_you_mean
 from palbert.model.activations import ACTIVATIONS
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
-from palbert.model.families import current_name, export
+from palbert.model.families import current_name, export, prefix_in
 from palbert.model.pretrained import load_encoder, read_settings, read_weights, save_folder
 from palbert.registry import FAMILIES
 
@@ -130,7 +130,8 @@ def _head_state(
     family: str, weights: Mapping[str, Tensor], head: MaskedHead, *, where: str
 ) -> dict[str, Tensor] | None:
     """Return the state of a checkpoint's head, or None if it has none."""
-    found = {current_name(name): tensor for name, tensor in weights.items()}
+    outer = prefix_in(FAMILIES[family], weights, where=where).removesuffix(FAMILIES[family].prefix)
+    found = {current_name(name.removeprefix(outer)): tensor for name, tensor in weights.items()}
     names, state = _head_names(family, head), head.state_dict()
     missing = [name for name in names.values() if name not in found]
     if len(missing) == len(names):

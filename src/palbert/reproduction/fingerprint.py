@@ -10,7 +10,8 @@ from pathlib import Path
 
 from palbert.build.teachers import teachers_sha256
 from palbert.data.tokenizer import TextTokenizer
-from palbert.model.pretrained import resolve_encoder, weight_files, weights_sha256
+from palbert.model.pretrained import resolve_encoder, weights_sha256
+from palbert.model.weight_files import weight_files
 from palbert.readers import resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.reproduction.row_results import RowResult

@@ -260,7 +260,7 @@ def test_an_index_lists_only_files_next_to_it(folder: Path, file: object) -> Non
     places = shard(folder)
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {**places, "pooler.dense.bias": file}}))
-    with pytest.raises(EncoderError, match=r"index\.json: lists .*, which is not the name of a file next to it"):
+    with pytest.raises(EncoderError, match=r"index\.json: lists .*, which is not the name of a weight file next to it"):
         load_encoder(folder)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palbert.errors import EncoderError
-from palbert.model.config import EncoderConfig
+from palbert.model.config import MOST_LAYERS, EncoderConfig
 from palbert.model.families.family import Family, get
 from palbert.options import check_count, check_number
 
@@ -34,7 +34,7 @@ def read_layers(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kinds(values: Mapping[str, Any]) -> list[str]:
     """Return the kind of each layer."""
-    layers = check_count("num_hidden_layers", values["num_hidden_layers"], least=1)
+    layers = check_count("num_hidden_layers", values["num_hidden_layers"], least=1, most=MOST_LAYERS)
     every = check_count("global_attn_every_n_layers", get(values, "global_attn_every_n_layers", 3), least=1)
     given = values.get("layer_types")
     if given is None:

@@ -11,6 +11,15 @@ from palbert.model.families.family import Family, get
 from palbert.options import check_count
 from palbert.registry import FAMILIES
 
+UNSUPPORTED = {
+    "is_decoder": "a decoder sees only the words before each word, and palbert's encoders see all of them",
+    "add_cross_attention": "cross-attention belongs to a decoder",
+    "is_encoder_decoder": "palbert reads encoders alone",
+    "pruned_heads": "heads that are cut out of single layers are not supported",
+    "quantization_config": "quantized weights are not supported",
+}
+"""Settings that change what is computed, where they are neither missing nor false or empty."""
+UNSUPPORTED_HINT = "Take the encoder that this one was made from."
 REQUIRED_FIELDS = ("vocabulary_size", "hidden_size", "layers", "heads", "intermediate_size")
 """Fields that config.json must have; the others have the same defaults everywhere."""
 
@@ -89,9 +98,18 @@ def family_of(values: Mapping[str, Any], *, where: str) -> Family:
 
 
 def _refuse_unsupported(values: Mapping[str, Any], *, where: str) -> None:
+    """Refuse settings under which transformers computes something that palbert does not."""
     kind = get(values, "position_embedding_type", "absolute")
     if kind != "absolute":
-        raise EncoderError(f"{where}: expected position_embedding_type 'absolute', found '{kind}'.")
+        raise EncoderError(
+            f"{where}: expected position_embedding_type 'absolute', found {kind!r:.80}.",
+            hint="Positions by distance inside of BERT are not supported: take another encoder.",
+        )
+    for key, reason in UNSUPPORTED.items():
+        if values.get(key):
+            raise EncoderError(f"{where}: {key} is {values[key]!r:.80}: {reason}.", hint=UNSUPPORTED_HINT)
+    if values.get("type_vocab_size") == 0:
+        raise EncoderError(f"{where}: type_vocab_size is 0: transformers adds a token type to every word.")
 
 
 def _require(values: Mapping[str, Any], key: str, *, where: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -12,6 +13,10 @@ from palbert.model.encoder import Encoder
 from palbert.model.families.family import Family, Names
 from palbert.registry import FAMILIES
 
+log = logging.getLogger(__name__)
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+"""Number formats that are read as weights."""
 NOT_ENCODER = (
     "classifier.", "cls.", "decoder.", "discriminator_predictions.", "generator_lm_head.", "generator_predictions.",
     "head.", "lm_head.", "pre_classifier.", "qa_outputs.", "sequence_summary.", "vocab_layer_norm.",
@@ -25,14 +30,52 @@ NAMES_SHOWN = 8
 """Weights that an error names before it counts the others."""
 
 
-def plain_names(family: Family, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Name weights as a current checkpoint of a bare encoder does, and leave out those of heads."""
-    plain = {}
+def prefix_in(family: Family, weights: Iterable[str], *, where: str) -> str:
+    """Return what precedes the encoder's weights: nothing, the family's prefix, or that of a library around it.
+
+    Raises:
+        EncoderError: There are several encoders.
+    """
+    table = f"{family.modules['embeddings.word'][0]}.weight"
+    found = sorted(name.removesuffix(table) for name in weights if name == table or name.endswith(f".{table}"))
+    if len(found) > 1:
+        places = ", ".join(repr(prefix) for prefix in found)
+        raise EncoderError(
+            f"{where}: the weights hold several encoders, whose names begin with {places}.",
+            hint="Save the one that you want alone, with its save_pretrained.",
+        )
+    return found[0] if found else family.prefix
+
+
+def plain_names(family: Family, weights: Mapping[str, Tensor], *, where: str) -> dict[str, Tensor]:
+    """Name weights as a current checkpoint of a bare encoder does; leave out, and log, those outside of the encoder.
+
+    Raises:
+        EncoderError: There are several encoders, or two weights have one name.
+    """
+    prefix = prefix_in(family, weights, where=where)
+    plain: dict[str, Tensor] = {}
+    unused = []
     for name, tensor in weights.items():
-        bare = current_name(name.removeprefix(family.prefix))
-        if not bare.startswith(NOT_ENCODER):
+        bare = current_name(name.removeprefix(prefix))
+        inside = name.startswith(prefix) and bare.split(".")[0] in _roots(family)
+        if bare.startswith(NOT_ENCODER) or name.startswith(NOT_ENCODER):
+            continue
+        if not inside:
+            unused.append(name)
+        elif bare in plain:
+            raise EncoderError(f"{where}: the weight '{bare}' occurs twice, as '{name}' and under another name.")
+        else:
             plain[bare] = tensor
+    if unused:
+        log.warning("%s: not part of the encoder, and not used: %s", where, _listed(sorted(unused)))
     return plain
+
+
+def _roots(family: Family) -> set[str]:
+    """Return how the names of an encoder's weights begin."""
+    stems = [stem for stems in family.modules.values() for stem in stems]
+    return {stem.split(".")[0] for stem in [*stems, family.layer]}
 
 
 def current_name(name: str) -> str:
@@ -83,10 +126,19 @@ def convert(encoder: Encoder, weights: Mapping[str, Tensor], *, where: str) -> d
             if name in weights and weights[name].shape != shape
         ],
     }
+    problems["not floating-point numbers"] = [
+        f"{name} is {weights[name].dtype}" for name in shapes if name in weights and weights[name].dtype not in FLOATS
+    ]
     found = "; ".join(f"{problem}: {_listed(which)}" for problem, which in problems.items() if which)
     if found:
         raise EncoderError(f"{where}: expected the weights of a {encoder.config.family} encoder. {found}.")
-    return {ours: torch.cat([weights[name] for name in parts]).float() for ours, parts in names.items()}
+    state = {ours: torch.cat([weights[name] for name in parts]).float() for ours, parts in names.items()}
+    if wrong := [names[ours][0] for ours, tensor in state.items() if not tensor.isfinite().all()]:
+        raise EncoderError(
+            f"{where}: weights that are not finite numbers: {_listed(wrong)}.",
+            hint="The file is damaged, or its training failed: download it again.",
+        )
+    return state
 
 
 def export(encoder: Encoder) -> dict[str, Tensor]:

@@ -12,11 +12,9 @@ from torch import Tensor
 
 from palbert.batch import PackedBatch
 from palbert.model.attention import Sequences
+from palbert.model.config import FAR
 from palbert.model.lookup import Table, look_up_each
 from palbert.model.split import current_task_tokens
-
-FAR = 128
-"""Relative positions from this distance on share the last bucket."""
 
 
 class RelativeBias(Table):

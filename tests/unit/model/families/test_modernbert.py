@@ -64,7 +64,7 @@ def test_biases_and_dropout_are_off_unless_the_file_says_otherwise() -> None:
         ({"layer_types": [["full_attention"]] * 5}, "layer_types of full_attention and sliding_attention"),
         ({"local_attention": 1}, "local_attention: expected a whole number from 2, found 1"),
         ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers: expected a whole number from 1, found 0"),
-        ({"num_hidden_layers": "5"}, "num_hidden_layers: expected a whole number from 1, found '5'"),
+        ({"num_hidden_layers": "5"}, "num_hidden_layers: expected a whole number from 1 to 1,000, found '5'"),
         ({"rope_parameters": {"rope_theta": 5.0}}, "a table for each of full_attention and sliding_attention"),
         ({"rope_parameters": {"full_attention": 5.0}}, "a table for each of full_attention and sliding_attention"),
         ({"rope_parameters": {"full_attention": {"rope_theta": "5"}}}, "rope_theta: expected a number above 0"),

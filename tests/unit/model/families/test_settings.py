@@ -68,6 +68,40 @@ def test_relative_positions_inside_bert_are_refused() -> None:
         config_of("bert", position_embedding_type="relative_key")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("is_decoder", True),
+        ("add_cross_attention", True),
+        ("is_encoder_decoder", True),
+        ("pruned_heads", {"0": [1]}),
+        ("quantization_config", {"load_in_8bit": True}),
+        ("type_vocab_size", 0),
+    ],
+)
+def test_settings_that_compute_something_else_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(EncoderError, match=rf"config\.json: {key} is "):
+        config_of("bert", **{key: value})
+
+
+@pytest.mark.parametrize(("key", "value"), [("is_decoder", False), ("add_cross_attention", None), ("pruned_heads", {})])
+def test_settings_of_encoders_are_accepted(key: str, value: Any) -> None:
+    assert config_of("bert", **{key: value}) == config_of("bert")
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.paths))
+@pytest.mark.parametrize("ours", ["layers", "hidden_size", "vocabulary_size", "intermediate_size", "heads"])
+def test_an_absurd_size_is_refused_at_once(family: str, ours: str) -> None:
+    with pytest.raises(EncoderError, match=r"config\.json: .*expected a whole number from 1 to"):
+        config_of(family, **{FAMILIES[family].settings[ours]: 10**9})
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 512])
+def test_buckets_without_distances_are_refused(buckets: int) -> None:
+    with pytest.raises(EncoderError, match="relative_buckets: expected 0, or from 4 to 511"):
+        config_of("mpnet", relative_attention_num_buckets=buckets)
+
+
 def test_an_unknown_activation_is_refused() -> None:
     with pytest.raises(EncoderError, match="activation 'mish'"):
         config_of("roberta", hidden_act="mish")

@@ -49,7 +49,7 @@ def weights_of(encoder: Encoder) -> dict[str, Tensor]:
 
 def load(encoder: Encoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     family = FAMILIES[encoder.config.family]
-    return convert(encoder, plain_names(family, weights), where="folder")
+    return convert(encoder, plain_names(family, weights, where="folder"), where="folder")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -119,10 +119,62 @@ def test_a_missing_weight_is_named_with_its_family() -> None:
         load(encoder, weights)
 
 
-def test_an_unused_weight_is_named() -> None:
+def test_an_unknown_weight_inside_of_the_encoder_is_refused_with_its_name() -> None:
     encoder = Encoder(config_of("bert"))
-    with pytest.raises(EncoderError, match=r"bert encoder\. left over: encoder\.layer\.9\.gate, lonely\."):
+    with pytest.raises(EncoderError, match=r"bert encoder\. left over: encoder\.layer\.9\.gate\."):
         load(encoder, {**weights_of(encoder), "encoder.layer.9.gate": torch.zeros(1), "lonely": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("prefix", ["", "bert.", "model.", "0.auto_model.", "module.bert.", "model.encoder_q."])
+def test_an_encoder_inside_of_other_modules_is_found(prefix: str, caplog: pytest.LogCaptureFixture) -> None:
+    encoder = Encoder(config_of("bert"))
+    weights = {prefix + name: tensor for name, tensor in weights_of(encoder).items()}
+    state = load(encoder, {**weights, "span_scorer.weight": torch.zeros(3), "cls.predictions.bias": torch.zeros(3)})
+    assert all(torch.equal(state[name], tensor) for name, tensor in encoder.state_dict().items())
+    assert [record.getMessage() for record in caplog.records] == [
+        "folder: not part of the encoder, and not used: span_scorer.weight"
+    ]
+
+
+def test_several_encoders_in_one_file_are_refused_with_their_prefixes() -> None:
+    encoder = Encoder(config_of("bert"))
+    both = {prefix + name: tensor for name, tensor in weights_of(encoder).items() for prefix in ("query.", "document.")}
+    with pytest.raises(EncoderError, match=r"several encoders, whose names begin with 'document\.', 'query\.'"):
+        load(encoder, both)
+
+
+def test_an_incomplete_encoder_behind_a_prefix_is_refused_with_the_missing_names() -> None:
+    encoder = Encoder(config_of("bert"))
+    weights = {f"model.{name}": tensor for name, tensor in weights_of(encoder).items()}
+    del weights["model.encoder.layer.0.output.dense.weight"]
+    with pytest.raises(EncoderError, match=r"missing: encoder\.layer\.0\.output\.dense\.weight\."):
+        load(encoder, weights)
+
+
+def test_two_weights_of_one_name_are_refused() -> None:
+    encoder = Encoder(config_of("bert"))
+    weights = weights_of(encoder)
+    with pytest.raises(EncoderError, match=r"'embeddings\.LayerNorm\.weight' occurs twice"):
+        load(encoder, {**weights, "embeddings.LayerNorm.gamma": torch.zeros(8)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_weights_that_are_not_finite_are_refused(value: float, dtype: torch.dtype) -> None:
+    encoder = Encoder(config_of("bert"))
+    weights = {name: tensor.detach().to(dtype) for name, tensor in weights_of(encoder).items()}
+    weights["encoder.layer.0.output.dense.bias"][3] = value
+    with pytest.raises(EncoderError, match=r"not finite numbers: encoder\.layer\.0\.output\.dense\.bias"):
+        load(encoder, weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.complex64])
+def test_weights_that_are_not_floating_point_numbers_are_refused(dtype: torch.dtype) -> None:
+    encoder = Encoder(config_of("bert"))
+    weights = weights_of(encoder)
+    weights["pooler.dense.bias"] = weights["pooler.dense.bias"].detach().to(dtype)
+    with pytest.raises(EncoderError, match=r"not floating-point numbers: pooler\.dense\.bias is torch\."):
+        load(encoder, weights)
 
 
 def test_only_some_of_many_missing_weights_are_named() -> None:
