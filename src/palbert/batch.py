@@ -148,6 +148,23 @@ class PackedBatch:
             return self
         return self._laid_out({name: name for name in self.parts if name in names})
 
+    def of_sequences(self, sequences: slice, tokens: slice) -> PackedBatch:
+        """Return a batch of some neighbouring sequences, whose tokens are given; there is one part, without labels."""
+        [(name, part)] = self.parts.items()
+        own = replace(
+            part,
+            sequences=slice(0, sequences.stop - sequences.start),
+            tokens=slice(0, tokens.stop - tokens.start),
+        )
+        return replace(
+            self,
+            ids=self.ids[tokens],
+            positions=self.positions[tokens],
+            types=self.types[tokens],
+            starts=self.starts[sequences.start : sequences.stop + 1] - tokens.start,
+            parts={name: own},
+        )
+
     def with_repeats(self, names: Collection[str]) -> PackedBatch:
         """Return a batch in which some parts are repeated, each right after itself, as `repeat_of(name)`."""
         if not any(name in names for name in self.parts):

@@ -1,7 +1,8 @@
-"""One of several processes, or the only one: evaluates, contrasts rows and resumes, and writes what it found."""
+"""One of several processes, or the only one: evaluates, contrasts, trains and resumes, and writes what it found."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ from palbert.recipe.load import make_recipe
 from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Hook, Trainer
+from palbert.verbs.job import Job
+from palbert.verbs.pretrain import PretrainingJob
 from palbert.verbs.train import TrainingJob
 
 
@@ -42,6 +45,7 @@ class Plan(Hook):
 
     def __init__(self, trainer: Trainer, stop: int | None = None) -> None:
         self.rows: dict[int, list[dict[str, list[list[int]]]]] = {}
+        self.tokens: list[int] = []
         self.stop = stop
         step = trainer.step
 
@@ -52,17 +56,30 @@ class Plan(Hook):
         trainer.step = recorded  # type: ignore[method-assign]
 
     def on_step(self, trainer: Trainer, losses: dict[str, Tensor], tokens: int) -> None:
+        self.tokens.append(tokens)
         trainer.stopping = trainer.position.step == self.stop
 
 
-def train(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool, stop: int | None) -> dict[int, Any]:
-    """Train until a step or the end; return the rows of this process."""
-    run = job(values, folder, ranks, resume=resume)
+def fit(run: Job, ranks: Ranks, stop: int | None) -> dict[str, Any]:
+    """Train until a step or the end; return the rows of this process and the hash of its weights."""
     plan, made = Plan(run.trainer, stop), run.make_hooks
     run.make_hooks = lambda best: [plan, *made(best)]  # type: ignore[method-assign]
     assert run.fit() is (stop is None)
     ranks.wait()
-    return plan.rows
+    weights = b"".join(value.numpy().tobytes() for value in run.model.state_dict().values())
+    return {"rows": plan.rows, "tokens": plan.tokens, "weights": hashlib.sha256(weights).hexdigest()}
+
+
+def train(values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool, stop: int | None) -> dict[str, Any]:
+    return fit(job(values, folder, ranks, resume=resume), ranks, stop)
+
+
+def pretrain(
+    values: dict[str, Any], folder: Path, ranks: Ranks, *, resume: bool = False, stop: int | None = None
+) -> dict[str, Any]:
+    """Pretrain further until a step or the end."""
+    run = PretrainingJob(make_recipe(values), RunFolder(folder), resume=resume, ranks=ranks).prepare()
+    return fit(run, ranks, stop)
 
 
 def contrast(values: dict[str, Any], folder: Path, ranks: Ranks) -> dict[str, Any]:
@@ -100,8 +117,13 @@ def main(folder: Path, what: str) -> None:
             found["outputs"] = outputs(cases["plan"], folder / "none", ranks)
             found["whole"] = train(cases["plan"], folder / f"whole-{ranks.size}", ranks, resume=False, stop=None)
             found["begun"] = train(cases["plan"], folder / f"begun-{ranks.size}", ranks, resume=False, stop=3)
+            for name, case in cases["pretraining"].items():
+                found[name] = pretrain(case, folder / f"{name}-{ranks.size}", ranks)
+            pretrain(cases["pretraining"]["pretrained"], folder / f"pretraining-{ranks.size}", ranks, stop=3)
         else:
             found["rest"] = train(cases["plan"], folder / what, ranks, resume=True, stop=None)
+            values = cases["pretraining"]["pretrained"]
+            found["pretrained"] = pretrain(values, folder / f"{what}-pretraining", ranks, resume=True)
     (folder / f"{what}-{ranks.rank}-of-{ranks.size}.json").write_text(json.dumps(found))
 
 

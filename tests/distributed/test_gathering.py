@@ -1,4 +1,4 @@
-"""Rows of several processes together are those of one: in evaluations, in contrasts, and after resuming."""
+"""Several processes do together what one does: evaluations, contrasts, further pretraining, and after resuming."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
+
+from palbert.training.hooks import read_records
 
 WORKER = Path(__file__).with_name("gathering.py")
+RESUMED = [(1, 2), (2, 3), (3, 1)]
+"""The number of processes that began a run, and that which continues it."""
 
 
 def run_ranks(folder: Path, what: str, size: int) -> list[dict[str, Any]]:
@@ -58,7 +64,7 @@ def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
             "encoder": {"name": str(tiny_encoder), **plain},
             "tasks": {"sst": {"dropout": 0.0}, "quora": {"dropout": 0.0}, "sts": {"dropout": 0.0}},
             "training": {"epochs": 1, "steps_per_epoch": 7, "batch_size": 5, "sampler": "mixed", "save_every": 2},
-            "optimizer": {"learning_rate": 1e-3},
+            "optimizer": {"learning_rate": 1e-3, "epsilon": 1e-3},
             "run": {"device": "cpu", "tensorboard": False},
             **changes,
         }
@@ -70,8 +76,16 @@ def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     with_triplets["tasks"]["sst"]["extra"] = {
         "nli": {"form": "triplets", "train": str(triplets), "text": ["anchor", "positive", "negative"]}
     }
+    section = {"steps_per_epoch": 4, "epochs": 2, "batch_size": 5, "learning_rate": 1e-3}
+    noisy = recipe(encoder={"name": str(tiny_encoder), "dropout": 0.2})
+    pretraining = {
+        "pretrained": recipe(pretraining=section),
+        "pretrained-by-pairs": recipe(pretraining={**section, "batch_size": 2, "epochs": 1}),
+        "pretrained-with-dropout": noisy | {"pretraining": section},
+    }
     cases = {
         "plan": recipe(),
+        "pretraining": pretraining,
         "contrast": {"simcse": recipe(objectives=simcse), "few rows": few, "triplets": with_triplets},
     }
     (folder / "cases.json").write_text(json.dumps(cases))
@@ -82,6 +96,30 @@ def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def found(folder: Path) -> dict[int, list[dict[str, Any]]]:
     """What one, two and three processes found."""
     return {size: run_ranks(folder, "start", size) for size in (1, 2, 3)}
+
+
+@pytest.fixture(scope="module")
+def resumed(folder: Path, found: Any) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """What the processes found that continued the run and the pretraining of another number of processes."""
+    results = {}
+    for former, size in RESUMED:
+        what = f"resumed-{former}-by-{size}"
+        shutil.copytree(folder / f"begun-{former}", folder / what)
+        shutil.copytree(folder / f"pretraining-{former}", folder / f"{what}-pretraining")
+        results[former, size] = run_ranks(folder, what, size)
+    return results
+
+
+def assert_same_weights(file: Path, expected: Path) -> None:
+    weights = load_file(file)
+    for name, weight in load_file(expected).items():
+        torch.testing.assert_close(weights[name], weight, rtol=0, atol=2e-5, msg=f"{name}: {{}}".format)
+
+
+def losses(folder: Path) -> list[float]:
+    """Return the held-out losses of a pretraining, in order."""
+    records = read_records(folder / "metrics.jsonl")
+    return [record["tasks"]["mlm"]["loss"] for record in records if record["kind"] == "evaluation"]
 
 
 def joined(parts: list[dict[str, Any]], step: str) -> dict[str, list[Any]]:
@@ -117,17 +155,48 @@ def test_rows_are_contrasted_with_those_of_all_processes(found: Any, size: int, 
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_rows_of_all_processes_are_the_plan_of_one(found: Any, size: int) -> None:
-    whole = found[1][0]["whole"]
+    whole = found[1][0]["whole"]["rows"]
     assert list(whole) == [str(step) for step in range(1, 8)]
-    parts = [part["whole"] for part in found[size]]
+    parts = [part["whole"]["rows"] for part in found[size]]
     assert_same_plan(parts, whole)
     assert parts[0].keys() == whole.keys()
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_another_number_of_processes_resumes_the_same_plan(found: Any, folder: Path, size: int) -> None:
-    resumed = f"resumed-by-{size}"
-    shutil.copytree(folder / "begun-2", folder / resumed)
-    parts = [part["rest"] for part in run_ranks(folder, resumed, size)]
+@pytest.mark.parametrize(("former", "size"), RESUMED)
+def test_another_number_of_processes_resumes_the_same_plan(resumed: Any, found: Any, former: int, size: int) -> None:
+    parts = [part["rest"]["rows"] for part in resumed[former, size]]
     assert list(parts[0]) == ["4", "5", "6", "7"]
-    assert_same_plan(parts, found[1][0]["whole"])
+    assert_same_plan(parts, found[1][0]["whole"]["rows"])
+
+
+@pytest.mark.parametrize(("former", "size"), RESUMED)
+def test_another_number_of_processes_resumes_to_the_weights_of_one(
+    resumed: Any, folder: Path, former: int, size: int
+) -> None:
+    last = Path("checkpoints") / "last" / "model.safetensors"
+    name = f"resumed-{former}-by-{size}"
+    assert_same_weights(folder / name / last, folder / "whole-1" / last)
+    assert len({part["rest"]["weights"] for part in resumed[former, size]}) == 1
+
+
+@pytest.mark.parametrize("case", ["pretrained", "pretrained-by-pairs"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_processes_pretrain_the_encoder_of_one(found: Any, folder: Path, size: int, case: str) -> None:
+    alone, together = folder / f"{case}-1", folder / f"{case}-{size}"
+    assert_same_weights(together / "model.safetensors", alone / "model.safetensors")
+    assert losses(together)[0] == losses(alone)[0]  # before training: the same model, to the last bit
+    assert losses(together) == pytest.approx(losses(alone), abs=1e-5)
+    assert found[size][0][case]["tokens"] == found[1][0][case]["tokens"]
+
+
+@pytest.mark.parametrize("case", ["pretrained", "pretrained-with-dropout"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_all_processes_pretrain_the_same_weights_to_the_last_bit(found: Any, size: int, case: str) -> None:
+    assert len({part[case]["weights"] for part in found[size]}) == 1
+
+
+@pytest.mark.parametrize(("former", "size"), RESUMED)
+def test_another_number_of_processes_resumes_a_pretraining(resumed: Any, folder: Path, former: int, size: int) -> None:
+    name = f"resumed-{former}-by-{size}-pretraining"
+    assert_same_weights(folder / name / "model.safetensors", folder / "pretrained-1" / "model.safetensors")
+    assert losses(folder / name) == pytest.approx(losses(folder / "pretrained-1"), abs=1e-5)

@@ -21,8 +21,10 @@ from palbert.readers import read_lines
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.registry import SCHEDULES
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.files import sha256
 from palbert.training.averaging import NoAverage
+from palbert.training.execution import Eager
 from palbert.training.feed import Feed
 from palbert.training.held_out import HeldOut
 from palbert.training.optimizer import make_optimizer
@@ -67,18 +69,21 @@ def build_pretrainer(
     machine: Machine,
     train: Corpus,
     held_out: Corpus,
+    ranks: Ranks | None = None,
 ) -> Trainer:
     """Make the trainer of masked words, without hooks."""
-    rates = recipe.optimizer
+    rates, ranks = recipe.optimizer, ranks or Ranks()
     objective = _make_objective(section, tokenizer, model.encoder.config).to(machine.device)
+    objective.join(ranks)
     sets = {NAME: TrainingSet(NAME, NAME, train, max_length=section.max_length, batch_size=section.batch_size)}
-    buckets = make_buckets(sets, tokenizer.template, machine.device)
+    buckets = make_buckets(sets, tokenizer.template, machine.device, ranks)
     return Trainer(
         model,
         sampler=_make_sampler(section, rows=len(train), seed=recipe.seed),
+        # Without ranks: the first process hides words in all rows of a step, and each computes its own.
         feed=Feed(sets, seed=recipe.seed, template=tokenizer.template, device=machine.device, buckets=buckets),
         objective=objective,
-        gradients=Sum({NAME: 1.0}),
+        gradients=_make_gradients(model, ranks),
         optimizer=make_optimizer(
             model.roles(),
             learning_rates=dict.fromkeys(("encoder", "heads"), section.learning_rate),
@@ -92,7 +97,8 @@ def build_pretrainer(
         average=NoAverage(model),
         scale=make_scale(objective, machine),
         non_finite=make_non_finite(recipe),
-        execution=make_execution(recipe, machine.device),
+        execution=make_execution(recipe, machine.device) if ranks.size == 1 else Eager(machine.device),
+        ranks=ranks,
         evaluate=HeldOut(
             objective,
             held_out,
@@ -101,6 +107,7 @@ def build_pretrainer(
             device=machine.device,
             arithmetic=machine.arithmetic,
             seed=recipe.seed,
+            ranks=ranks,
         ),
     )
 
@@ -113,6 +120,12 @@ def _make_objective(section: PretrainingSection, tokenizer: TextTokenizer, confi
         vocabulary_size=config.vocabulary_size,
     )
     return MLM(masking, name=NAME)
+
+
+def _make_gradients(model: MaskedModel, ranks: Ranks) -> Sum:
+    gradients = Sum({NAME: 1.0}, parameters=[value for value in model.parameters() if value.requires_grad])
+    gradients.join(ranks)
+    return gradients
 
 
 def _make_sampler(section: PretrainingSection, *, rows: int, seed: int) -> Sampler:

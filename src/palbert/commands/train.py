@@ -139,6 +139,8 @@ def pretrain(
 
     out = out or Path("runs") / f"{Path(recipe).stem}-pretrained"
     folder = pretrain_recipe(loaded, out=out, resume=resume, force=force)
+    if not is_first_process():
+        return
     report = json.loads((folder / "report.json").read_text("utf-8"))
     rows = [[name, f"{report['before'][name]:.4f}", f"{report[name]:.4f}"] for name in ("loss", "perplexity")]
     print_table(["held-out texts", "before", "after"], rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from palbert.batch import PackedBatch
 from palbert.model.masked import MaskedModel
 from palbert.objectives.objective import Objective
+from palbert.runtime.distributed import Ranks
 
 HIDDEN, REPLACED = 0.8, 0.1
 """Of the chosen tokens, those that become the mask token and those that become any word; the others stay."""
@@ -111,20 +113,45 @@ class MLM(Objective):
         super().__init__()
         self.masking = masking
         self.name = name
+        self.ranks = Ranks()
+
+    def join(self, ranks: Ranks) -> None:
+        """Train with other processes: each is given all rows of a step, and computes the loss of its own."""
+        self.ranks = ranks
 
     def forward(self, model: MaskedModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the loss under the objective's name, times the share of the step's rows that this batch holds."""
-        total, words = self.of_words(model, batch)
+        if self.ranks.size == 1:
+            masked = self.masking(batch)
+            words = masked.chosen.sum()
+        else:
+            masked, words = self._own(batch)
         # The loss of a batch that has only special tokens is 0.
-        return {self.name: total / words.clamp(min=1) * batch.parts[self.name].share}
+        return {self.name: self.of_words(model, masked) / words.clamp(min=1) * batch.parts[self.name].share}
 
-    def of_words(
-        self, model: MaskedModel, batch: PackedBatch, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the sum of −log p over the chosen words, and their number."""
-        masked = self.masking(batch, generator)
+    def of_words(self, model: MaskedModel, masked: Masked) -> Tensor:
+        """Return the sum of −log p over the chosen words."""
         losses = F.cross_entropy(model(masked.batch, masked.places), masked.labels, reduction="none")
-        return torch.where(masked.chosen, losses, 0.0).sum(), masked.chosen.sum()
+        return torch.where(masked.chosen, losses, 0.0).sum()
+
+    def _own(self, batch: PackedBatch) -> tuple[Masked, Tensor]:
+        """Return this process's rows of a step, and the number of chosen words in all of its rows.
+
+        The first process chooses and hides the words of all rows, with the random numbers that a single process draws.
+        """
+        ids, chosen = batch.ids, torch.zeros_like(batch.ids)
+        if self.ranks.is_first:
+            masked = self.masking(batch)
+            ids, chosen = masked.batch.ids, chosen.index_copy(0, masked.places, masked.chosen.to(chosen.dtype))
+        ids, chosen = self.ranks.broadcast(torch.stack([ids, chosen]))
+        own = np.array_split(np.arange(batch.sequences), self.ranks.size)[self.ranks.rank]
+        # With fewer rows than processes, some take a row of which no word counts.
+        rows = slice(int(own[0]), int(own[-1]) + 1) if len(own) else slice(batch.sequences - 1, batch.sequences)
+        tokens = slice(*batch.starts[[rows.start, rows.stop]].tolist())
+        places = chosen[tokens].nonzero().flatten() if len(own) else chosen.new_zeros(0)
+        labels = batch.ids[tokens][places].long()
+        hidden = replace(batch, ids=ids).of_sequences(rows, tokens)
+        return Masked(hidden, places, labels, torch.ones_like(places, dtype=torch.bool)), chosen.sum()
 
 
 def _draw(count: int, generator: torch.Generator | None, *, like: Tensor) -> Tensor:

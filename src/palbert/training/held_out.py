@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from palbert.data.tokenizer import Template
 from palbert.inference.evaluator import TOKENS_PER_BATCH, by_length
 from palbert.model.masked import MaskedModel
 from palbert.objectives.mlm import MLM
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.progress import track
 from palbert.training.trainer import Evaluation
 
@@ -43,6 +44,8 @@ class HeldOut:
     arithmetic: Callable[[], AbstractContextManager[Any]]
     seed: int
     """Chooses the hidden words, the same ones every time."""
+    ranks: Ranks = field(default_factory=Ranks)
+    """The processes that share the batches; all get the loss that one process computes."""
 
     def __call__(self, model: MaskedModel, *, epoch: float, step: int) -> Evaluation:
         """Return loss and perplexity."""
@@ -57,14 +60,20 @@ class HeldOut:
         lengths = sequence_lengths(tokens, self.template, max_length=self.max_length, siamese=False)
         batches = by_length(lengths, TOKENS_PER_BATCH[self.device.type] // SPARSER)
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        total = words = 0.0
+        sums = torch.zeros(len(batches), 2, dtype=torch.float64)  # the loss and the words of each batch
         was_training = model.training
         model.eval()
         with torch.inference_mode():
-            for rows in track(batches, description="held-out texts", total=len(batches)):
+            for number, rows in enumerate(track(batches, description="held-out texts", total=len(batches))):
                 batch = collate([Portion(name, name, tokens, rows, self.max_length)], self.template).to(self.device)
-                with self.arithmetic():
-                    loss, count = self.objective.of_words(model, batch, generator)
-                total, words = total + float(loss), words + float(count)
+                masked = self.objective.masking(batch, generator)  # every process draws all masks
+                if number % self.ranks.size == self.ranks.rank:
+                    with self.arithmetic():
+                        loss = self.objective.of_words(model, masked)
+                    sums[number] = torch.stack([loss, masked.chosen.sum()])
         model.train(was_training)
+        self.ranks.add_in_place(sums)
+        total = words = 0.0
+        for loss, count in sums.tolist():
+            total, words = total + loss, words + count
         return total / max(1.0, words)

@@ -258,7 +258,7 @@ class Trainer:
                 self.feed.count(sets, self.position.draws)
                 self.position.done += 1
                 self.position.step += 1
-                [tokens] = self.ranks.count(sum(batch.tokens for batch in batches))
+                [tokens] = self.feed.ranks.count(sum(batch.tokens for batch in batches))
                 for hook in self.hooks:
                     hook.on_step(self, losses, tokens)
                 # All processes stop or finish at the same step, so that none waits for another.

@@ -6,24 +6,26 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from palbert import __version__
 from palbert.build import build_pretrainer, check_pretraining, load_corpus
-from palbert.errors import DeviceError, RunFolderError, StoppedError, TrainingError
+from palbert.errors import RunFolderError, StoppedError, TrainingError
 from palbert.model.masked import MaskedModel, load_masked, save_masked
 from palbert.model.pretrained import remove_folder_files
 from palbert.model.recompute import recompute_activations
 from palbert.recipe.load import with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
-from palbert.runtime.distributed import find_ranks
+from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.files import AnyPath, write_text
+from palbert.runtime.precision import choose_device
 from palbert.runtime.progress import progress_shown
 from palbert.runtime.run_folder import RunFolder
-from palbert.runtime.seeding import seed_everything
+from palbert.runtime.seeding import seed_everything, seed_rank
 from palbert.training.checkpoint import TrainerState
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Trainer
@@ -46,6 +48,8 @@ def pretrain(
 ) -> Path:
     """Train a recipe's encoder further on masked words; return the folder of the new encoder.
 
+    Under torchrun every process calls it, and only the first writes.
+
     Args:
         recipe: A recipe, its file, the name of a built-in one, or its settings as a dict; its `[pretraining]` section
             says how.
@@ -58,37 +62,47 @@ def pretrain(
         progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
 
     Raises:
-        StoppedError: Ctrl-C; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
+        StoppedError: Ctrl-C or SIGTERM; `resume=True` continues from checkpoints/last. It is a KeyboardInterrupt.
     """
-    if find_ranks().size > 1:
-        raise DeviceError("Further pretraining runs in one process.", hint="Start it without torchrun.")
     name = "run" if isinstance(recipe, Recipe | Mapping) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
+    ranks = find_ranks()
+    if ranks.is_first:
+        _check_folder(folder, resume=resume, force=force)
+    with progress_shown(progress if ranks.is_first else False), staged(data) as rows:
+        loaded = with_texts(rows.load(recipe, overrides=overrides), text)
+        with ranks.connected(choose_device(loaded.run.device)):
+            pretraining = PretrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows).prepare()
+            with folder.locked() if ranks.is_first else nullcontext():
+                finished = pretraining.fit()
+    if not finished:
+        raise StoppedError(folder.path, verb="pretrain")
+    return folder.path
+
+
+def pretrain_first(recipe: Recipe, run: RunFolder, ranks: Ranks) -> Path:
+    """Start or continue the pretraining that precedes a run's tasks; return the folder of the new encoder."""
+    folder = RunFolder(run.pretrained)
+    with ranks.first_process_first():  # the first may have to move folders back
+        is_complete, has_begun = _is_complete(folder), folder.has_begun
+    if is_complete:
+        log.info("%s: pretrained already", folder.path)
+        return folder.path
+    pretraining = PretrainingJob(recipe, folder, resume=has_begun, ranks=ranks).prepare()
+    finished = pretraining.fit()
+    if not finished or any(ranks.count(pretraining.trainer.stopping)):  # Ctrl-C after the last step counts too
+        raise StoppedError(run.path, verb="train")
+    return folder.path
+
+
+def _check_folder(folder: RunFolder, *, resume: bool, force: bool) -> None:
+    """Raise RunFolderError if the folder is not free, or holds nothing to resume."""
     if resume and _is_complete(folder):
         raise RunFolderError(
             f"{folder.path}: nothing to resume: this encoder is complete.",
             hint="Add --force to pretrain again, or give another folder with --out.",
         )
     folder.check_free(resume=resume, force=force)
-    with progress_shown(progress), staged(data) as rows:
-        loaded = with_texts(rows.load(recipe, overrides=overrides), text)
-        pretraining = PretrainingJob(loaded, folder, resume=resume, rows=rows).prepare()
-        with folder.locked():
-            if not pretraining.fit():
-                raise StoppedError(folder.path, verb="pretrain")
-    return folder.path
-
-
-def pretrain_first(recipe: Recipe, run: RunFolder) -> Path:
-    """Start or continue the pretraining that precedes a run's tasks; return the folder of the new encoder."""
-    folder = RunFolder(run.pretrained)
-    if _is_complete(folder):
-        log.info("%s: pretrained already", folder.path)
-        return folder.path
-    pretraining = PretrainingJob(recipe, folder, resume=folder.has_begun).prepare()
-    if not pretraining.fit() or pretraining.trainer.stopping:  # Ctrl-C after the last step counts too
-        raise StoppedError(run.path, verb="train")
-    return folder.path
 
 
 def _is_complete(folder: RunFolder) -> bool:
@@ -112,12 +126,14 @@ class PretrainingJob(Job):
             model.encoder.run_layer = recompute_activations
         self.model = model.to(self.machine.device)
         check_pretraining(section, self.tokenizer, self.model.encoder.config)
-        self.train, self.held_out, files = load_corpus(recipe, section, self.tokenizer)
+        with self.ranks.first_process_first():
+            self.train, self.held_out, files = load_corpus(recipe, section, self.tokenizer)
         log.info("pretraining on %s different texts, %s held out", f"{self.train.texts:,}", f"{self.held_out.texts:,}")
         self.set_provenance(files)
         self.recipe = self.recipe.model_copy(update={"pretraining": section})
         self.trainer = self.make_trainer(0)
         self.phases = [self.trainer.epochs]
+        seed_rank(recipe.seed, self.ranks)
 
     @property
     def section(self) -> PretrainingSection:
@@ -134,6 +150,7 @@ class PretrainingJob(Job):
             machine=self.machine,
             train=self.train,
             held_out=self.held_out,
+            ranks=self.ranks,
         )
 
     def fit(self) -> bool:
@@ -144,13 +161,15 @@ class PretrainingJob(Job):
             hint = "Lower pretraining.learning_rate, or set a smaller training.clip."
             raise TrainingError(error.message, hint=hint) from error
         if finished:
-            self._finish()
+            with self.ranks.first_process_first():  # the encoder is there when the others return
+                if self.ranks.is_first:
+                    self._finish()
         return finished
 
     def open_folder(self) -> TrainerState | None:
         """Open the folder; remove the encoder that an earlier pretraining wrote."""
         state = super().open_folder()
-        if state is None:
+        if state is None and self.ranks.is_first:
             remove_folder_files(self.folder.path)
         return state
 

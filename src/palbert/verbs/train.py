@@ -226,8 +226,7 @@ class TrainingJob(Job):
         if self.ranks.is_first and not self.folder.baselines.is_file():
             write_baselines(self.folder, self.frozen.scores())
         if self.recipe.pretraining:
-            with self.ranks.first_process_first():  # the first pretrains alone, and the others find the encoder
-                encoder_folder = pretrain_first(self.recipe, self.folder)
+            encoder_folder = pretrain_first(self.recipe, self.folder, self.ranks)
             self._build(encoder_folder)  # when resuming too: mixout falls back to the pretrained weights
         if state is None and any(task.head_start != "random" for task in self.recipe.tasks.values()):
             if self.ranks.is_first:
