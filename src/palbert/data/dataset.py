@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as fields_of
 from pathlib import Path
@@ -18,14 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.data.ragged import Ragged, Texts
+from palbert.data.snapshot import Snapshot
 from palbert.data.token_cache import MARK, Arrays, RowArrays, build, fill, load_arrays
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import RunFolderError
-from palbert.readers import Dialect, resolve_files
-from palbert.runtime.files import cache_folder, sha256
+from palbert.errors import DataError, RunFolderError
+from palbert.readers import Dialect
+from palbert.runtime.files import cache_folder
 from palbert.tasks.sets import DataFiles
 
 FORMAT = 2  # of the cache; raising it invalidates every entry
+IN_MEMORY = 2**30
+"""The most bytes of files whose rows are kept in memory where no cache can be written."""
 log = logging.getLogger(__name__)
 
 
@@ -73,29 +75,45 @@ def load_dataset(files: DataFiles, tokenizer: TextTokenizer, *, cache: Path | No
 
     The rows stay on disk: their arrays are mapped into memory, and the system reads what is used.
     """
-    listed = [str(file) for source in files.sources for file in resolve_files(source.path)]
-    hashes = _hashes(list(dict.fromkeys(listed)))
-    folder = (cache or cache_folder()) / _key(key_settings(files, [hashes[file] for file in listed], tokenizer))
+    snapshot = Snapshot.of(files)
+    folder = (cache or cache_folder()) / _key(key_settings(files, snapshot.in_order, tokenizer))
     if os.path.isfile(folder / MARK):  # False, not an error, where the folder cannot be read
+        found = _loaded(folder, files, snapshot, check=True)
+        if found:
+            return found
+    for _ in range(2):
         try:
-            return _dataset(*load_arrays(folder), files, hashes)
-        except (OSError, ValueError, KeyError) as error:  # files were removed or damaged, or a disk was full
-            log.warning("The token cache is written again: %s", error)
-            shutil.rmtree(folder, ignore_errors=True)
+            shared = build(folder, files, snapshot, tokenizer)
+        except (RunFolderError, OSError) as error:  # a cache is a convenience, as long as the rows fit into memory
+            return _in_memory(files, snapshot, tokenizer, error)
+        found = _loaded(folder, files, snapshot, check=shared)
+        if found:
+            return found
+    raise DataError(f"{folder}: what was written just now is damaged.", hint="Check the disk, or set PALBERT_CACHE.")
+
+
+def _loaded(folder: Path, files: DataFiles, snapshot: Snapshot, *, check: bool) -> Dataset | None:
+    """Load an entry of the cache; remove it and return None if it is damaged."""
     try:
-        resumed = build(folder, files, tokenizer)
-    except (RunFolderError, OSError) as error:  # a cache is a convenience
-        log.warning("The token cache cannot be written, and all rows are kept in memory: %s", error)
-        arrays = RowArrays(None)
-        facts = fill(arrays, files, tokenizer)
-        return _dataset(arrays.in_memory(), facts, files, hashes)
-    return _dataset(*load_arrays(folder, check=resumed), files, hashes)
+        return _dataset(*load_arrays(folder, check=check), files, snapshot.hashes)
+    except (OSError, ValueError, KeyError) as error:  # files were removed or damaged, or a disk was full
+        log.warning("The token cache is written again: %s", error)
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
 
 
-def _hashes(files: list[str]) -> dict[str, str]:
-    """Return the sha256 of each file; several are read at a time."""
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(files, pool.map(sha256, map(Path, files)), strict=True))
+def _in_memory(files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer, error: Exception) -> Dataset:
+    """Read and tokenize files into memory; raise DataError if they are too large for that."""
+    if snapshot.bytes > IN_MEMORY:
+        raise DataError(
+            f"{files.task} {files.split}: the token cache cannot be written, and files of "
+            f"{snapshot.bytes / 2**30:.1f} GiB are not read into memory: {error}",
+            hint="Free some space, or name another folder in PALBERT_CACHE; the work so far is continued.",
+        ) from error
+    log.warning("The token cache cannot be written, and all rows are kept in memory: %s", error)
+    arrays = RowArrays(None)
+    facts = fill(arrays, files, snapshot, tokenizer)
+    return _dataset(arrays.in_memory(), facts, files, snapshot.hashes)
 
 
 def key_settings(files: DataFiles, hashes: list[str], tokenizer: TextTokenizer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.data.dataset import Dataset, load_dataset
-from palbert.data.overlap import normal_column
+from palbert.data.row_keys import numbered, text_keys
 from palbert.data.strata import strata_of
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
@@ -50,9 +50,9 @@ def held_out_rows(dataset: Dataset, files: DataFiles) -> Mask:
         DataError: All rows have the same texts.
     """
     assert files.held_out is not None, "rows are held out"
-    columns = [normal_column(texts) for texts in dataset.texts]
+    texts = numbered(np.concatenate([text_keys(texts) for texts in dataset.texts])).reshape(len(dataset.texts), -1)
     strata = strata_of(dataset, files.target)
-    for number, group in enumerate(_groupings(columns)):
+    for number, group in enumerate(_groupings(texts)):
         found = _choose(_Groups(group, strata), files.held_out)
         if found is not None:
             if number:
@@ -95,13 +95,15 @@ class _Groups:
         return found[self.group]
 
 
-def _groupings(columns: list[list[str]]) -> Iterator[Integers]:
-    """Number the rows by group: connected by shared texts, and for pairs as a fallback by equal pairs."""
-    numbers: dict[str, int] = {}
-    texts = [np.fromiter((numbers.setdefault(text, len(numbers)) for text in column), np.int64) for column in columns]
-    yield _ranked(_connected(texts, len(numbers))[texts[0]])
-    if len(columns) > 1:
-        pairs = np.sort(np.stack(texts), axis=0)
+def _groupings(texts: Integers) -> Iterator[Integers]:
+    """Number the rows by group: connected by shared texts, and for pairs as a fallback by equal pairs.
+
+    Args:
+        texts: The number of each text, in order of first occurrence, (columns, rows).
+    """
+    yield _ranked(_connected(texts)[texts[0]])
+    if len(texts) > 1:
+        pairs = np.sort(texts, axis=0)
         yield np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
@@ -109,25 +111,21 @@ def _ranked(values: Integers) -> Integers:
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _connected(columns: list[Integers], count: int) -> Integers:
-    """Return for each text the number of its component: texts of one row are connected (union-find)."""
-    if len(columns) == 1:
-        return np.arange(count)
-    parent = list(range(count))
-
-    def root(text: int) -> int:
-        while parent[text] != text:
-            parent[text] = parent[parent[text]]  # shortens the path for the next search
-            text = parent[text]
-        return text
-
-    first, *others = (column.tolist() for column in columns)
-    for other in others:
-        for one, two in zip(first, other, strict=True):
-            a, b = root(one), root(two)
-            if a != b:
-                parent[max(a, b)] = min(a, b)
-    return np.fromiter(map(root, range(count)), np.int64, count)
+def _connected(texts: Integers) -> Integers:
+    """Return for each text the least number of its component: texts of one row are connected."""
+    parent = np.arange(int(texts.max()) + 1)
+    first = texts[0]
+    while len(texts) > 1:
+        before = parent.copy()
+        for other in texts[1:]:
+            least = np.minimum(parent[first], parent[other])
+            for place in (first, other, parent[first], parent[other]):
+                np.minimum.at(parent, place, least)
+        while not np.array_equal(parent, jumped := parent[parent]):
+            parent = jumped
+        if np.array_equal(parent, before):
+            break
+    return parent
 
 
 def _choose(groups: _Groups, held_out: HeldOut) -> Mask | None:

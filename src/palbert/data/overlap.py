@@ -8,18 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.data.dataset import Dataset
-from palbert.data.ragged import Texts
+from palbert.data.ragged import PART, Texts
+from palbert.data.row_keys import normal
 from palbert.data.split_column import rows_of_split
 from palbert.readers import read_chunks
 from palbert.tasks.sets import DataFiles
 
 Row = tuple[str, ...]
 Mask = NDArray[np.bool_]
-
-
-def normal(text: str) -> str:
-    """Return a text without differences in case and whitespace."""
-    return " ".join(text.casefold().split())
 
 
 def normal_row(texts: Iterable[str]) -> Row:
@@ -57,8 +53,33 @@ def index_rows(files: DataFiles) -> RowIndex:
 
 def find_overlap(dataset: Dataset, indices: Iterable[tuple[RowIndex, bool]]) -> list[Mask]:
     """Return which rows each index holds; with True next to it, which rows share a text with it."""
-    columns = [normal_column(texts) for texts in dataset.texts]
-    return [index.holds(columns, by_text=by_text) for index, by_text in indices]
+    found: list[tuple[Mask, RowIndex, bool]] = []
+    for index, by_text in indices:
+        found.append((np.zeros(len(dataset), dtype=np.bool_), index, by_text))
+    for first, columns in normal_parts(dataset.texts):
+        for mask, index, by_text in found:
+            mask[first : first + len(columns[0])] = index.holds(columns, by_text=by_text)
+    return [mask for mask, *_ in found]
+
+
+def count_found(rows: Sequence[Texts], others: Iterable[Sequence[Texts]]) -> int:
+    """Count the rows that are also among others, which may be many times as many."""
+    wanted = [row for _, columns in normal_parts(rows) for row in map(_sorted, zip(*columns, strict=True))]
+    left, found = set(wanted), set()
+    for texts in others:
+        for _, columns in normal_parts(texts):
+            found |= left.intersection(map(_sorted, zip(*columns, strict=True)))
+    return sum(row in found for row in wanted)
+
+
+def normal_parts(texts: Sequence[Texts]) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yield the texts of rows without differences in case and whitespace, some rows at a time, by column.
+
+    With them goes the number of the first row of each part.
+    """
+    parts = zip(*(column.parts() for column in texts), strict=True)
+    for number, columns in enumerate(parts):
+        yield number * PART, [[normal(text) for text in column] for column in columns]
 
 
 def _rows(files: DataFiles) -> Iterator[list[str]]:
@@ -70,9 +91,8 @@ def _rows(files: DataFiles) -> Iterator[list[str]]:
                 yield from ([text or "" for text in row] for row in zip(*columns, strict=True))
 
 
-def normal_column(texts: Texts) -> list[str]:
-    """Return a column of texts without differences in case and whitespace."""
-    return [normal(text) for text in texts]
+def _sorted(row: Row) -> Row:
+    return tuple(sorted(row))
 
 
 def _any(masks: Iterable[Mask]) -> Mask:

@@ -102,6 +102,11 @@ class Texts(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return (row.decode("utf-8") for row in self.encoded())
 
+    def parts(self) -> Iterator[list[str]]:
+        """Yield all texts in order, some at a time; there is at least one part."""
+        for part in self.bytes.parts():
+            yield list(Texts(part))
+
     def encoded(self) -> Iterator[Any]:
         """Yield each text in UTF-8; many times faster than reading rows of a mapped array."""
         for part in self.bytes.parts():

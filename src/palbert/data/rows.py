@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palbert.data.row_weights import read_weights
+from palbert.data.snapshot import FileGoneError, Snapshot
 from palbert.data.split_column import rows_of_split
 from palbert.errors import DataError
-from palbert.readers import Chunk, read_chunks, resolve_files
+from palbert.readers import Chunk, read_chunks
 from palbert.targets.labels import LabelReader, unknown_label
 from palbert.tasks.sets import DataFiles
 from palbert.tasks.sources import Source
@@ -46,30 +47,45 @@ class Progress:
     chunks: int = 0
     """How many chunks of the file are read."""
     signs: dict[str, Any] = field(default_factory=dict)
-    """What the labels of the source showed about its decimal sign."""
+    """What the labels of the source showed about its decimal sign, and how far they are apart."""
 
 
-def read_rows(files: DataFiles, start: Progress) -> Iterator[tuple[Rows, Progress]]:
+def read_rows(files: DataFiles, snapshot: Snapshot, start: Progress) -> Iterator[tuple[Rows, Progress]]:
     """Read the chunks of all files as one data set, each with how far the reading is after it.
 
     Args:
-        files: What to read.
+        files: How the files are read.
+        snapshot: The files.
         start: Where to start; the chunks before it are skipped.
+
+    Raises:
+        DataError: A row cannot be used, or a file cannot be read or is not what it was any more.
     """
+    try:
+        yield from _chunks(files, snapshot, start)
+    except (DataError, OSError) as error:
+        snapshot.check()  # a file that changed is the better reason
+        if isinstance(error, DataError):
+            raise
+        raise FileGoneError(f"{error.filename or files.task}: cannot be read: {error.strerror or error}.") from error
+    snapshot.check()
+
+
+def _chunks(files: DataFiles, snapshot: Snapshot, start: Progress) -> Iterator[tuple[Rows, Progress]]:
     for number, source in enumerate(files.sources):
         if number < start.source:
             continue
         resumed = number == start.source
         reader = _SourceReader(files, source)
-        reader.labels.decimals.__dict__.update(start.signs if resumed else {})
-        for place, file in enumerate(resolve_files(source.path)):
+        reader.labels.restore(start.signs if resumed else {})
+        for place, file in enumerate(snapshot.paths[number]):
             done = start.chunks if resumed and place == start.file else 0
             if resumed and place < start.file:
                 continue
             for count, chunk in enumerate(read_chunks(str(file), dialect=reader.dialect, size=CHUNK), 1):
                 if count > done:
                     rows = reader.read(chunk)
-                    yield rows, Progress(number, place, count, dict(reader.labels.decimals.__dict__))
+                    yield rows, Progress(number, place, count, reader.labels.signs)
         reader.labels.check(source.path)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from palbert.data.array_files import ArrayFile, State, load_array, read_facts, write_facts
 from palbert.data.ragged import Ragged, Texts
 from palbert.data.rows import CHUNK, Progress, Rows, read_rows
+from palbert.data.snapshot import FileGoneError, Snapshot
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.readers import count_rows
@@ -34,6 +36,8 @@ MARK = "dataset.json"
 """The file that a complete entry has: facts about its rows, and the checksum of every array."""
 JOURNAL = "progress.json"
 """The file of an unfinished entry that says how far it is."""
+
+log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -136,14 +140,19 @@ class RowArrays:
         return {name: np.concatenate(sink.chunks) for name, sink in self.sinks.items()}
 
 
-def build(folder: Path, files: DataFiles, tokenizer: TextTokenizer) -> bool:
-    """Read and tokenize files into the cache entry `folder`; return whether earlier work was continued.
+def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer) -> bool:
+    """Read and tokenize files into the cache entry `folder`; return whether it is the work of another process too.
+
+    A process that finds another one at the same work waits for it, and continues it if the other one has died.
 
     Raises:
         DataError: The files cannot be read as rows of the task; what was written of the entry is removed.
         OSError: The entry cannot be written. So does RunFolderError.
     """
     with disk_errors(folder), _unfinished(folder) as place:
+        if (folder / MARK).is_file():  # another process was quicker
+            shutil.rmtree(place, ignore_errors=True)
+            return True
         arrays, resumed = RowArrays(place), (place / JOURNAL).is_file()
         if resumed:
             try:
@@ -151,9 +160,10 @@ def build(folder: Path, files: DataFiles, tokenizer: TextTokenizer) -> bool:
             except (OSError, ValueError, KeyError, TypeError):
                 arrays, resumed = RowArrays(place), False
         try:
-            fill(arrays, files, tokenizer)
-        except DataError:
-            shutil.rmtree(place, ignore_errors=True)
+            fill(arrays, files, snapshot, tokenizer)
+        except DataError as error:
+            if not isinstance(error, FileGoneError):
+                shutil.rmtree(place, ignore_errors=True)
             raise
         finally:
             for sink in arrays.sinks.values():
@@ -165,9 +175,9 @@ def build(folder: Path, files: DataFiles, tokenizer: TextTokenizer) -> bool:
         return resumed
 
 
-def fill(arrays: RowArrays, files: DataFiles, tokenizer: TextTokenizer) -> dict[str, Any]:
+def fill(arrays: RowArrays, files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer) -> dict[str, Any]:
     """Read and tokenize all rows that are not there yet; return the facts about all of them."""
-    chunks = read_rows(files, arrays.progress)
+    chunks = read_rows(files, snapshot, arrays.progress)
     with bar(f"tokenizing {files.task} {files.split}", total=_expected(files)) as line:
         line.advance(arrays.facts["rows"])
         unnoted: Progress | None = None
@@ -238,20 +248,31 @@ def _refuse_none(files: DataFiles, facts: Mapping[str, int]) -> None:
 
 @contextmanager
 def _unfinished(folder: Path) -> Iterator[Path]:
-    """Yield the folder in which an entry is built: one of its own if another process is building the same entry."""
+    """Yield the folder in which an entry is built, as soon as no other process builds it there."""
     place = folder.with_name(f".{folder.name}.partial")
-    place.mkdir(parents=True, exist_ok=True)
-    opened = os.open(place, os.O_RDONLY) if fcntl is not None else None
-    try:
-        if opened is not None:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        place = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-        place.mkdir()
-    except OSError:
-        pass  # a file system without locks
+    opened = _locked(place)
     try:
         yield place
     finally:
         if opened is not None:
             os.close(opened)
+
+
+def _locked(place: Path) -> int | None:
+    """Make a folder and lock it, after waiting for another process if need be; return what to close."""
+    while True:
+        place.mkdir(parents=True, exist_ok=True)
+        if fcntl is None:
+            return None
+        opened = os.open(place, os.O_RDONLY)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("Another process is reading the same files into the token cache; waiting for it.")
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        except OSError:
+            return opened  # a file system without locks
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(opened), place.stat()):
+                return opened
+        os.close(opened)  # the other process has finished, and removed the folder

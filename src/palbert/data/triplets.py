@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.data.dataset import Dataset
-from palbert.data.ragged import Texts
+from palbert.data.row_keys import numbered, text_keys
 from palbert.errors import DataError
 
 Integers = NDArray[np.int64]
@@ -24,7 +24,7 @@ def make_triplets(pairs: Dataset) -> Dataset:
         Premise, entailment and contradiction, without labels, under the id of the entailment.
     """
     assert pairs.labels is not None, "triplets are made from labelled pairs"
-    premise = _numbered(pairs.texts[0])
+    premise = numbered(text_keys(pairs.texts[0], exact=True))
     place = _place(2 * premise + pairs.labels)  # among the rows with the same premise and label
     entailments, contradictions = np.flatnonzero(pairs.labels == 1), np.flatnonzero(pairs.labels == 0)
     key = premise * len(pairs) + place  # equal for rows that make a triplet
@@ -44,13 +44,6 @@ def make_triplets(pairs: Dataset) -> Dataset:
         labels=None,
         unpaired=int(premise.max()) + 1 - len(np.unique(premise[positives])),
     )
-
-
-def _numbered(texts: Texts) -> Integers:
-    """Number the texts from 0 in order of first occurrence; equal texts have equal numbers."""
-    numbers: dict[bytes, int] = {}
-    found = (numbers.setdefault(text, len(numbers)) for text in texts.encoded())
-    return np.fromiter(found, dtype=np.int64, count=len(texts))
 
 
 def _place(keys: Integers) -> Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -81,6 +81,30 @@ class Decimals:
             )
 
 
+@dataclass
+class Spread:
+    """How far the labels of a file are apart, and how far float32 moves them."""
+
+    low: float = math.inf
+    high: float = -math.inf
+    moved: float = 0.0
+    """The most that float32 moves one of them."""
+
+    def add(self, number: float) -> None:
+        """Take a label into account."""
+        self.low, self.high = min(self.low, number), max(self.high, number)
+        self.moved = max(self.moved, abs(number - float(np.float32(number))))
+
+    def check(self, path: str) -> None:
+        """Raise DataError if labels are so close to each other that float32 would change their differences."""
+        if self.low < self.high and self.moved > LARGEST_ROUNDING * (self.high - self.low):
+            raise DataError(
+                f"{path}: the labels from {self.low!s} to {self.high!s} are too close to each other for float32, which "
+                f"would move some of them by {self.moved:.2g}.",
+                hint="Subtract the least label from all of them, or write them in another unit.",
+            )
+
+
 def decimal_hint(raw: object) -> str | None:
     """Return what to write if a label that was refused is a number with a comma."""
     if isinstance(raw, str) and re.fullmatch(r"[+-]?[\d.,]*\d", raw.strip()) and "," in raw:
@@ -93,21 +117,6 @@ def as_number(raw: str) -> float | None:
     text = raw.strip()
     number = float(text) if NUMBER.fullmatch(text) else math.inf
     return number if math.isfinite(number) else None
-
-
-def check_precision(path: str, numbers: Collection[float]) -> None:
-    """Raise DataError if labels of a file are so close to each other that float32 would change their differences."""
-    if len(numbers) < 2:
-        return
-    exact = np.array(list(numbers), dtype=np.float64)
-    low, high = exact.min(), exact.max()
-    moved = np.abs(exact - exact.astype(np.float32)).max()
-    if moved > LARGEST_ROUNDING * (high - low):
-        raise DataError(
-            f"{path}: the labels from {low!s} to {high!s} are too close to each other for float32, which would move "
-            f"some of them by {moved:.2g}.",
-            hint="Subtract the least label from all of them, or write them in another unit.",
-        )
 
 
 def label_key(raw: str) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals, as_number, check_precision, decimal_hint, label_key
+from palbert.targets.decimals import Decimals, Spread, as_number, decimal_hint, label_key
 from palbert.targets.target import Target
 
 DROP = "drop"
+REMEMBERED = 100_000
+"""The most different labels that are kept in memory; there may be as many as rows."""
 
 
 class LabelReader:
@@ -32,6 +34,7 @@ class LabelReader:
     ) -> None:
         self.target = target
         self.decimals = Decimals(decimal)
+        self.spread = Spread()
         self.factor = read_factor(labels) if isinstance(labels, str) else 1.0
         self.mapping = None if labels is None or isinstance(labels, str) else _by_key(labels)
         self.known: dict[Any, Any] = {}
@@ -40,14 +43,28 @@ class LabelReader:
         """Return the label, or None if its row is left out; ValueError if there is no such label."""
         key = raw if isinstance(raw, str) else tuple(raw)
         if key not in self.known:  # few distinct labels, many rows
-            self.known[key] = self._read(raw)
+            if len(self.known) == REMEMBERED:
+                self.known.clear()
+            label = self.known[key] = self._read(raw)
+            if isinstance(label, float):
+                self.spread.add(label)
         return self.known[key]
+
+    @property
+    def signs(self) -> dict[str, dict[str, Any]]:
+        """What the labels read so far have shown, as JSON has it; another reader can continue with it."""
+        return {"decimals": dict(vars(self.decimals)), "spread": dict(vars(self.spread))}
+
+    def restore(self, signs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Continue where another reader has stopped."""
+        vars(self.decimals).update(signs.get("decimals", {}))
+        vars(self.spread).update(signs.get("spread", {}))
 
     def check(self, path: str) -> None:
         """Raise DataError if the labels read so far, those of one file, can be understood in several ways."""
         self.decimals.check(path)
         if self.target.numeric:
-            check_precision(path, [label for label in self.known.values() if isinstance(label, float)])
+            self.spread.check(path)
 
     def _read(self, raw: str | list[str]) -> Any:
         if not self.target.many:

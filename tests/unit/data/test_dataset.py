@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, processors
 
 from palbert.data import dataset as module
 from palbert.data.dataset import Dataset, key_settings, load_dataset
+from palbert.data.token_cache import build
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.tasks.sets import files_of
@@ -360,3 +361,33 @@ def test_a_file_that_is_named_twice_counts_twice_in_the_cache_too(
         for paths in ([one, one, two], [one, two, two], [one, two])
     ]
     assert ids == [["a", "a", "b"], ["a", "b", "b"], ["a", "b"]]
+
+
+def test_rows_that_may_not_fit_into_memory_are_not_read_into_it(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").touch()
+    path = make(tmp_path, HEADER + "1\ta\tgood\n")
+    monkeypatch.setattr(module, "IN_MEMORY", 10)
+    with pytest.raises(DataError, match=r"the token cache cannot be written.*PALBERT_CACHE"):
+        load_dataset(files_of(task(train=path), "train"), tokenizer, cache=tmp_path / "taken" / "cache")
+
+
+def test_what_another_process_left_damaged_is_written_again(
+    tmp_path: Path, cache: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = task(train=make(tmp_path, HEADER + "x\tthe phone\tgood\ny\tthe service\tbad\n"))
+    first = load_dataset(files_of(own, "train"), tokenizer, cache=tmp_path / "other")
+    built: list[Path] = []
+
+    def build_damaged(folder: Path, *rest: Any) -> bool:
+        build(folder, *rest)
+        if not built:  # as if pages of an unfinished entry were lost with the power
+            place = folder / "text0.values.npy"
+            place.write_bytes(place.read_bytes()[:-1] + b"?")
+        built.append(folder)
+        return True
+
+    monkeypatch.setattr(module, "build", build_damaged)
+    assert same(load_dataset(files_of(own, "train"), tokenizer, cache=cache), first)
+    assert len(built) == 2

@@ -12,8 +12,9 @@ import pytest
 from palbert.build import count_overlap, load_split, load_training_sets
 from palbert.data import dataset as dataset_module
 from palbert.data.dataset import Dataset
-from palbert.data.held_out_split import FEW, MOST, held_out_rows
+from palbert.data.held_out_split import FEW, MOST, _connected, held_out_rows
 from palbert.data.ragged import Texts
+from palbert.data.row_keys import numbered
 from palbert.data.token_cache import build
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
@@ -165,3 +166,15 @@ def test_extra_sets_are_compared_with_the_rows_held_out(values: dict[str, Any], 
     assert count_overlap(recipe.tasks["sst"], sets["sst"].rows, tokenizer) == {"dev": 0}
     values["tasks"]["sst"]["drop_overlap"] = "dev"
     assert len(load_training_sets(make_recipe(values), tokenizer)["sst+more"]) == 30 - shared
+
+
+def test_texts_of_one_row_are_connected_to_the_least_of_them() -> None:
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        columns = generator.integers(0, 60, (2 + seed % 2, 40))
+        texts = numbered(columns.reshape(-1).astype(np.uint64)).reshape(columns.shape)
+        component = {each: {each} for each in range(texts.max() + 1)}
+        for row in texts.T.tolist():
+            together = set().union(*(component[each] for each in row))
+            component |= dict.fromkeys(together, together)
+        assert _connected(texts).tolist() == [min(component[each]) for each in range(texts.max() + 1)]

@@ -15,8 +15,9 @@ import pytest
 import palbert
 from palbert.build import count_overlap, load_corpus, load_training_sets
 from palbert.data.dataset import Dataset
-from palbert.data.overlap import RowIndex, find_overlap, normal
-from palbert.data.ragged import Ragged, Texts
+from palbert.data.overlap import RowIndex, count_found, find_overlap
+from palbert.data.ragged import PART, Ragged, Texts
+from palbert.data.row_keys import normal
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, RecipeError
 from palbert.recipe.load import load_recipe, make_recipe
@@ -186,3 +187,18 @@ def test_hundreds_of_thousands_of_pairs_take_seconds() -> None:
 
 def test_normalized_texts_ignore_case_and_spaces() -> None:
     assert normal("  Straße \t A\u00a0b\n") == normal("STRASSE a B") == "strasse a b"
+
+
+def test_rows_are_found_among_others_whatever_their_case_and_order() -> None:
+    rows = [Texts.from_rows(["A b", "c", "A B"]), Texts.from_rows(["x", "y", "x"])]
+    others = [Texts.from_rows(["X", "z"]), Texts.from_rows(["a  b", "z"])]
+    assert count_found(rows, [others]) == 2  # both of two equal rows
+    assert count_found(rows, []) == 0
+
+
+def test_long_sets_are_compared_part_by_part() -> None:
+    texts = [Texts.from_rows([f"row {number}" for number in range(2 * PART + 3)])]
+    index = RowIndex([["Row 1"], [f"row {PART}"], [f"ROW {2 * PART + 2}"]])
+    rows = Dataset("own", "train", texts[0], tuple(texts), (), None, 0, 0, {})
+    [mask] = find_overlap(rows, [(index, False)])
+    assert np.flatnonzero(mask).tolist() == [1, PART, 2 * PART + 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,9 @@ def test_passes_differ() -> None:
 )
 def test_another_seed_or_name_gives_another_order(other: Stream) -> None:
     assert not np.array_equal(Stream("a", rows=50, batch_size=50, seed=0).batch(0), other.batch(0))
+
+
+def test_the_order_is_that_of_a_permutation_by_numpy() -> None:
+    order = np.random.default_rng([3, zlib.crc32(b"a"), 1]).permutation(1000)
+    found = Stream("a", rows=1000, batch_size=1000, seed=3).batch(1000)
+    assert found.dtype == np.int64 and np.array_equal(found, order)

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from palbert.errors import DataError
-from palbert.targets.decimals import Decimals, as_number, check_precision, label_key
+from palbert.targets.decimals import Decimals, Spread, as_number, label_key
 
 
 def read(*labels: str, decimal: Literal[".", ","] | None = None) -> list[str]:
@@ -69,13 +69,21 @@ def test_what_only_python_takes_for_a_number_is_none(text: str) -> None:
     assert as_number(text) is None
 
 
+def spread(labels: list[float]) -> Spread:
+    found = Spread()
+    for label in labels:
+        found.add(label)
+    return found
+
+
 @pytest.mark.parametrize("labels", [[1700000001.0, 1700000002.0], [1e-50, 2e-50]])
 def test_labels_that_float32_cannot_tell_apart_are_refused(labels: list[float]) -> None:
     with pytest.raises(DataError, match=r"a\.csv: the labels from .* are too close to each other for float32"):
-        check_precision("a.csv", labels)
+        spread(labels).check("a.csv")
 
 
-def test_labels_that_float32_moves_a_little_are_kept() -> None:
-    check_precision("a.csv", [0.1, 0.2, 1 / 3])
-    check_precision("a.csv", [1600000001.0, 1700000002.0])
-    check_precision("a.csv", [1700000001.0])
+@pytest.mark.parametrize(
+    "labels", [[0.1, 0.2, 1 / 3], [1600000001.0, 1700000002.0], [1700000001.0], [1700000001.0, 1700000001.0], []]
+)
+def test_labels_that_float32_moves_a_little_are_kept(labels: list[float]) -> None:
+    spread(labels).check("a.csv")

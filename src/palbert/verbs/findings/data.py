@@ -8,7 +8,8 @@ import numpy as np
 
 from palbert.data.collate import count_truncated
 from palbert.data.dataset import Dataset
-from palbert.data.overlap import normal_row
+from palbert.data.overlap import count_found
+from palbert.data.row_keys import first_rows, row_keys
 from palbert.tasks.catalog import SEEN_BY_ENCODERS
 from palbert.verbs.data_log import describe_held_out
 from palbert.verbs.findings.evidence import Evidence
@@ -32,9 +33,7 @@ def leaked_rows(evidence: Evidence) -> Iterator[str]:
     if evidence.split == "train":
         return
     for name, dataset in evidence.datasets.items():
-        sets = [each.name for each in evidence.train.values() if each.task == name]
-        known = {row for each in sets for row in evidence.normal_rows[each]}
-        leaked = sum(normal_row(row) in known for row in zip(*dataset.texts, strict=True))
+        leaked = count_found(dataset.texts, (each.rows.texts for each in evidence.train.values() if each.task == name))
         if leaked and not evidence.trains_on_scored_files(name):
             yield (
                 f"{name}: {_of(leaked, len(dataset))} {evidence.split} rows are also training rows, so its score is "
@@ -93,13 +92,12 @@ def class_absent_in_split(evidence: Evidence) -> Iterator[str]:
 def conflicting_labels(evidence: Evidence) -> Iterator[str]:
     """Count training rows with the texts of another row and another label."""
     for name, dataset in evidence.train_rows:
-        first: dict[tuple[str, ...], int] = {}
-        conflicts = 0
         if dataset.labels is None:
             continue
-        for index, row in enumerate(evidence.normal_rows[name]):
-            other = first.setdefault(row, index)
-            conflicts += bool(np.any(dataset.labels[index] != dataset.labels[other]))
+        first = first_rows(row_keys(dataset.texts))
+        again = np.flatnonzero(first != np.arange(len(first)))
+        differ = dataset.labels[again] != dataset.labels[first[again]]
+        conflicts = int(differ.reshape(len(again), -1).any(axis=1).sum()) if len(again) else 0
         if conflicts:
             yield (
                 f"{name} train: {conflicts} of {len(dataset)} rows repeat the text of another row with a different "

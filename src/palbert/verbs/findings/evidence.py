@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from palbert.data.dataset import Dataset
-from palbert.data.overlap import Row, normal_row
 from palbert.data.tokenizer import Template
 from palbert.data.training_set import TrainingSet
 from palbert.inference.results import TaskResult
@@ -51,11 +49,6 @@ class Evidence:
     def train_rows(self) -> Iterator[tuple[str, Dataset]]:
         """The rows of every training set, with its name."""
         yield from ((each.name, each.rows) for each in self.train.values())
-
-    @cached_property
-    def normal_rows(self) -> dict[str, list[Row]]:
-        """The texts of every training set without differences in case, whitespace and the order of a pair."""
-        return {name: [normal_row(row) for row in zip(*rows.texts, strict=True)] for name, rows in self.train_rows}
 
     def trains_on_scored_files(self, task: str) -> bool:
         """Whether the rows of the scored split are meant to be training rows too."""

@@ -14,10 +14,6 @@ def test_rows_are_those_of_training_and_of_the_scored_split(evidence: Make) -> N
     assert [rows.split for _, rows in evidence(split="train").all_rows] == ["train"]
 
 
-def test_rows_are_normalised_for_lookups(evidence: Make) -> None:
-    assert evidence(train=[("A  Good\tfilm", 2)]).normal_rows == {"reviews": [("a good film",)]}
-
-
 def test_records_are_found_by_their_kind(evidence: Make) -> None:
     made = evidence(records=[{"kind": "train", "step": 1}, {"kind": "epoch", "step": 2}])
     assert made.records_of("epoch") == [{"kind": "epoch", "step": 2}]
