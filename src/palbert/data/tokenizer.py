@@ -15,10 +15,12 @@ from tokenizers import Tokenizer
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer_files import read_tokenizer
 from palbert.errors import DataError, EncoderError, PalbertError
+from palbert.runtime.checksums import checked
 
 BATCH = 8192
 PROBE = "a \u0378 \u6f22\U0001f389 zzzz"
 """A text with words and characters that few vocabularies have: a tokenizer without an unknown token fails on it."""
+FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 MASKS = ("[MASK]", "<mask>")
 """The names of the mask token in the supported families."""
 
@@ -67,6 +69,8 @@ class TextTokenizer:
         Raises:
             EncoderError: There is no tokenizer, it is damaged, or its files do not describe it completely.
         """
+        for name in FILES:
+            checked(folder / name)
         with _damage_reported(folder):
             tokenizer = read_tokenizer(folder)
             if tokenizer is not None:

@@ -17,7 +17,7 @@ from palbert.errors import CheckpointError
 from palbert.inference.calibration import fit_calibration
 from palbert.inference.thresholds import best_thresholds
 from palbert.metrics import Values
-from palbert.runtime.files import write_text
+from palbert.runtime.checksums import add_file, checked
 from palbert.targets import Decoded, Target
 from palbert.tasks.spec import Task
 
@@ -122,23 +122,25 @@ def cross_fitted(task: Task, outputs: NDArray[np.float64], gold: Values, *, fold
 def write_decisions(folder: Path, decisions: Mapping[str, Decision]) -> None:
     """Write decisions next to the model of a checkpoint."""
     tasks = {name: asdict(decision) for name, decision in decisions.items()}
-    write_text(folder / FILE, json.dumps({"format": FORMAT, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n")
+    add_file(folder, FILE, json.dumps({"format": FORMAT, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_decisions(folder: Path) -> dict[str, Decision]:
     """Return the decisions of a checkpoint by task; none where nothing was chosen."""
-    path = folder / FILE
-    if not path.is_file():
+    path, hint = folder / FILE, "Remove it, and choose again with: palbert evaluate RUN"
+    if not path.is_file():  # where a task asks for them, `warn_of_missing` says so
         return {}
+    try:
+        checked(path)
+    except CheckpointError as error:
+        raise CheckpointError(error.message, hint=hint) from error
     try:
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, this palbert reads {FORMAT}")
         return {name: _decision(values) for name, values in content["tasks"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: damaged: {error}.", hint="Remove it, and choose again with: palbert evaluate RUN"
-        ) from error
+        raise CheckpointError(f"{path}: damaged: {error}.", hint=hint) from error
 
 
 def _decision(values: Mapping[str, Any]) -> Decision:

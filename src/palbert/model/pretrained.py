@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
 from palbert.model.weight_files import PICKLED, SAFETENSORS, WeightFiles, read_tensors, weight_files
+from palbert.runtime.checksums import RECORD, Recorder, checked
 from palbert.runtime.files import disk_errors, new_file, sha256, write_text
 from palbert.runtime.json_objects import read_object
 
@@ -104,7 +106,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return trained_settings(folder)
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder}: no config.json.", hint="Expected an encoder in the Hugging Face layout.")
-    return read_object(folder / "config.json")
+    return read_object(checked(folder / "config.json"))
 
 
 def read_folder_config(folder: Path) -> EncoderConfig:
@@ -120,10 +122,10 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
         weights: By the names of the family's own checkpoints, float32.
         source: The folder that the settings and the tokenizer are copied from.
     """
+    copied = [name for name in OTHER_FILES if (source / name).is_file() and name != "config.json"]
     with disk_errors(folder):
-        for name in OTHER_FILES:
-            if (source / name).is_file() and name != "config.json":
-                shutil.copyfile(source / name, folder / name)
+        for name in copied:
+            shutil.copyfile(checked(source / name), folder / name)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         with new_file(folder / SAFETENSORS.single) as partial:
             safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
@@ -131,11 +133,15 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
     # The source's number format may differ from that of these weights; without it, readers use the weights' own.
     settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
     write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")
+    with disk_errors(folder), closing(Recorder()) as record:
+        for name in (SAFETENSORS.single, "config.json", *copied):
+            record.add(folder / name)
+        record.finish(folder)
 
 
 def remove_folder_files(folder: Path) -> None:
     """Remove only the files that `save_folder` writes."""
-    for name in (*OTHER_FILES, SAFETENSORS.single):
+    for name in (*OTHER_FILES, SAFETENSORS.single, RECORD):
         (folder / name).unlink(missing_ok=True)
 
 

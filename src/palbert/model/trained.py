@@ -14,6 +14,7 @@ from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, write_config
+from palbert.runtime.checksums import checked
 from palbert.runtime.run_folder import RunFolder
 
 DESCRIPTION = "palbert.json"
@@ -40,7 +41,7 @@ def trained_settings(folder: Path) -> dict[str, Any]:
 
 def trained_weights(folder: Path) -> dict[str, Tensor]:
     """Return the weights of a checkpoint's encoder by the names of its family; heads and adapters are left out."""
-    file = folder / "model.safetensors"
+    file = checked(folder / "model.safetensors")
     try:
         tensors = safetensors.torch.load_file(file)
     except (OSError, SafetensorError) as error:
@@ -55,7 +56,7 @@ def trained_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _config(folder: Path) -> EncoderConfig:
-    file = folder / DESCRIPTION
+    file = checked(folder / DESCRIPTION)
     try:
         description = json.loads(file.read_text("utf-8"))
         config = EncoderConfig(**description["encoder"])

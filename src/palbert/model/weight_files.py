@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from palbert.errors import EncoderError
+from palbert.runtime.checksums import checked
 from palbert.runtime.json_objects import read_object
 
 
@@ -75,7 +76,7 @@ def _refuse_link_outside(file: Path) -> None:
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Return all weights of a folder by their names in the files, heads included. Nothing but tensors is unpickled."""
     weights: dict[str, Tensor] = {}
-    for file in weight_files(folder):
+    for file in map(checked, weight_files(folder)):
         found = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pickled(file)
         if twice := sorted(found.keys() & weights.keys()):
             raise EncoderError(f"{file}: '{twice[0]}' is in another file of the folder, too.", hint="Remove one.")

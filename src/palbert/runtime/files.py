@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -128,35 +128,45 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(target: Path, *, former: Path | None = None) -> Iterator[Path]:
+def new_folder(
+    target: Path, *, former: Path | None = None, flush: Callable[[Path], None] = sync_tree
+) -> Iterator[Path]:
     """Yield a temporary folder; it replaces `target`, flushed to the disk, when the block ends without an error.
 
     Args:
         target: The folder to make or replace.
         former: Where the replaced folder is kept, next to `target`; what is there is replaced. It is removed unless
             given.
+        flush: Completes the new folder and flushes all of it.
     """
     with _folder_for(target) as temporary:
         yield temporary
-        sync_tree(temporary)
-        old = former or _temporary(target, OLD)
-        while True:
-            if former:
-                shutil.rmtree(former, ignore_errors=True)
-            with suppress(FileNotFoundError):
-                target.rename(old)
-            try:
-                temporary.rename(target)
-                break
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    recover_folder(target)
-                    raise
-                old = former or _temporary(target, OLD)  # another process has put a folder there just now
+        flush(temporary)
+        while not _exchange(temporary, target, former):
+            pass
         sync_folder(target.parent)
-        if not former:
-            for each in _old_ones(target):
-                shutil.rmtree(each, ignore_errors=True)
+        for each in _old_ones(former or target):
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _exchange(temporary: Path, target: Path, former: Path | None) -> bool:
+    """Put a folder in the place of another one; return False if another process has just put one there.
+
+    A crash at any point leaves what `recover_folder` restores.
+    """
+    try:
+        if former and target.is_dir():
+            move_away(former)
+            target.rename(former)
+        else:
+            move_away(target)
+        temporary.rename(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        recover_folder(target, former=former)
+        raise
+    return True
 
 
 @contextmanager
@@ -195,15 +205,23 @@ def _folder_for(target: Path) -> Iterator[Path]:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def recover_folder(target: Path) -> None:
-    """Restore the old folder if a crash came between the two renames of `new_folder`."""
-    if target.exists():
-        return
-    for old in _old_ones(target):  # the newest first
+def move_away(target: Path) -> None:
+    """Move a folder to where `recover_folder` finds it, so that another one can take its place."""
+    with suppress(FileNotFoundError):
+        target.rename(_temporary(target, OLD))
+
+
+def recover_folder(target: Path, *, former: Path | None = None) -> None:
+    """Restore the old folder if a crash came between the renames of `new_folder`, which kept it as `former`."""
+    if former:
+        recover_folder(former)
+    for old in () if target.exists() else [*_old_ones(target), *([former] if former else [])]:  # the newest first
         with suppress(OSError):  # another process was quicker
             old.rename(target)
             sync_folder(target.parent)
-            return
+            break
+    if former:
+        recover_folder(former)
 
 
 def recover_folders(parent: Path) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import CheckpointError, RunFolderError
-from palbert.runtime.files import disk_errors, is_temporary, recover_folder, recover_folders, write_text
+from palbert.runtime.files import disk_errors, is_temporary, move_away, recover_folder, recover_folders, write_text
 from palbert.runtime.ownership import is_marked, is_metrics_log, is_resolved_recipe, locked_folder, mark
 
 SPLITS = ("train", "dev", "test")
+LAST, PREVIOUS = "last", "previous"
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,18 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """best, best-<task> and last."""
+        """best, best-<task>, last and previous."""
         return self.path / "checkpoints"
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to resume from."""
+        return self.checkpoints / LAST
+
+    @property
+    def previous(self) -> Path:
+        """The checkpoint that `last` has replaced, in case that one is damaged."""
+        return self.checkpoints / PREVIOUS
 
     @property
     def rows(self) -> Path:
@@ -113,10 +124,8 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether there is a checkpoint to resume from."""
-        recover_folder(self.checkpoints / "last")
-        if not (self.checkpoints / "last").exists() and (self.checkpoints / "previous").exists():
-            (self.checkpoints / "previous").rename(self.checkpoints / "last")  # killed between two renames
-        return (self.checkpoints / "last").exists()
+        recover_folder(self.last, former=self.previous)
+        return self.last.exists()
 
     @property
     def can_resume(self) -> bool:
@@ -200,13 +209,19 @@ class RunFolder:
         for folder in self.checkpoints.glob(".*"):  # the caller holds the run's lock: nobody is writing here
             shutil.rmtree(folder, ignore_errors=True)
 
+    def restore_previous(self) -> None:
+        """Put the checkpoint before `last` in its place, as it is damaged; `sweep` removes the damaged one."""
+        with disk_errors(self.last):
+            move_away(self.last)
+            self.previous.rename(self.last)
+
     def checkpoint(self, name: str | None = None) -> Path:
         """Return a checkpoint: the named one, or the best, or the last if there is no best yet."""
         if (self.path / "palbert.json").is_file():
             return self.path  # the checkpoint itself was given
-        for candidate in [name] if name else ["best", "last"]:
+        for candidate in [name] if name else ["best", LAST]:
             folder = self.checkpoints / candidate
-            recover_folder(folder)
+            recover_folder(folder, former=self.previous if candidate == LAST else None)
             if folder.is_dir():
                 return folder
         if not self.path.exists():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
+import logging
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,18 @@ from torch import Tensor, nn
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
+from palbert.runtime.checksums import RECORD, Recorder, check_folder, checked, link_file, read_record, write_record
 from palbert.runtime.files import new_folder, recover_folder
+from palbert.runtime.run_folder import LAST, PREVIOUS, RunFolder
 from palbert.training.averaging import Average
 from palbert.training.trainer import Trainer
 
 FORMAT = 1
 MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
+
+AGAIN = "Train again with --force, or into another folder with --out; predict and evaluate take other checkpoints."
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,34 +51,44 @@ def save_checkpoint(
     description: dict[str, Any],
     state: TrainerState,
 ) -> None:
-    """Write a checkpoint that replaces `folder` once it is complete."""
-    with new_folder(folder) as temporary:
-        _write_tensors(temporary / "model.safetensors", module_tensors(model))
+    """Write a checkpoint that replaces `folder` once it is complete; the replaced one stays as `previous`."""
+    former = folder.with_name(PREVIOUS)
+    with closing(Recorder()) as record, new_folder(folder, former=former, flush=record.finish) as temporary:
+        for name, tensors in _tensors_of(model, state):  # the largest first: each is hashed during the next
+            _write_tensors(temporary / name, tensors)
+            record.add(temporary / name)
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
         tokenizer.save(temporary / "tokenizer.json")
-        _write_tensors(temporary / "optimizer.safetensors", state.optimizer)
-        _write_tensors(temporary / "random.safetensors", state.random)
-        if state.objective:  # most objectives have no state
-            _write_tensors(temporary / "objective.safetensors", state.objective)
-        if state.average:  # otherwise the weights under training are the model's own
-            _write_tensors(temporary / "weights.safetensors", _plain(state.average))
         _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
+        for name in ("palbert.json", "tokenizer.json", "trainer.json"):
+            record.add(temporary / name)
+
+
+def _tensors_of(model: nn.Module, state: TrainerState) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """Yield the tensors of each file; only those of one are copied from the device at a time."""
+    yield "optimizer.safetensors", state.optimizer
+    yield "model.safetensors", module_tensors(model)
+    if state.average:  # otherwise the weights under training are the model's own
+        yield "weights.safetensors", _plain(state.average)
+    if state.objective:  # most objectives have no state
+        yield "objective.safetensors", state.objective
+    yield "random.safetensors", state.random
 
 
 def link_checkpoint(source: Path, target: Path) -> None:
     """Make `target` the same checkpoint without the trainer's state, as hard links where the file system has them."""
+    record = read_record(source)
     with new_folder(target) as temporary:
         for name in MODEL_FILES:
-            try:
-                os.link(source / name, temporary / name)
-            except OSError:  # a file system without hard links, such as a mounted cloud drive
-                shutil.copyfile(source / name, temporary / name)
+            link_file(source / name, temporary / name)
+        if record is not None:  # absent if an earlier version wrote the source
+            write_record(temporary, {name: record[name] for name in MODEL_FILES})
 
 
 def read_description(folder: Path) -> dict[str, Any]:
     """Return a checkpoint's palbert.json; raise CheckpointError if it is missing, damaged or of another format."""
     recover_folder(folder)
-    path = folder / "palbert.json"
+    path = checked(folder / "palbert.json")
     if not path.is_file():
         raise CheckpointError(
             f"{folder}: no checkpoint here (palbert.json is missing).",
@@ -89,6 +106,12 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 def load_weights(folder: Path, model: nn.Module) -> None:
     """Load a checkpoint's weights into a model."""
+    if read_record(folder) is None:
+        log.warning(
+            "%s: has no %s, as in earlier versions: damage to its files would not be noticed. To add it, run there: "
+            "sha256sum *.json *.safetensors > %s",
+            folder, RECORD, RECORD,
+        )  # fmt: skip
     weights = _load_tensors(folder / "model.safetensors")
     differing = _differing(model.state_dict(), weights)
     if differing:
@@ -128,7 +151,7 @@ def restore_average(folder: Path, average: Average, tensors: dict[str, Tensor]) 
 
 def read_state(folder: Path) -> TrainerState:
     """Return the trainer's state of a `last` checkpoint."""
-    path = folder / "trainer.json"
+    path = checked(folder / "trainer.json")
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
     facts = _read_json(path)
@@ -140,6 +163,37 @@ def read_state(folder: Path) -> TrainerState:
         objective=_load_tensors_if_there(folder / "objective.safetensors"),
         average=_load_tensors_if_there(folder / "weights.safetensors"),
     )
+
+
+def read_last(run: RunFolder) -> TrainerState:
+    """Return the state to resume from: that of `last`, or of the checkpoint before it if a file of `last` is damaged.
+
+    The one before then takes its place.
+
+    Raises:
+        CheckpointError: Both are damaged, or there is only one.
+    """
+    try:
+        return _read_whole(run.checkpoint(LAST))
+    except CheckpointError as error:
+        damage = error
+    if not run.previous.is_dir():
+        raise CheckpointError(f"{damage.message} There is no checkpoint before it.", hint=AGAIN) from damage
+    try:
+        state = _read_whole(run.previous)
+    except CheckpointError as error:
+        raise CheckpointError(f"{damage.message} So is the one before it: {error.message}", hint=AGAIN) from error
+    step = state.position.get("step")
+    log.warning("%s The run continues from the checkpoint before it, of step %s.", damage.message, step)
+    run.restore_previous()
+    return state
+
+
+def _read_whole(folder: Path) -> TrainerState:
+    """Return the state in a checkpoint after checking all of its files."""
+    check_folder(folder)
+    read_description(folder)  # refuses other formats
+    return read_state(folder)
 
 
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -173,7 +227,7 @@ def check_optimizer(folder: Path, optimizer: torch.optim.Optimizer, tensors: dic
     if wrong:
         raise CheckpointError(
             f"{folder / 'optimizer.safetensors'}: does not fit the model: {', '.join(sorted(set(wrong))[:8])}.",
-            hint="Train again with --force, or into another folder with --out.",
+            hint=AGAIN,
         )
 
 
@@ -199,13 +253,13 @@ def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _load_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        return load_file(checked(path))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 
 def _load_tensors_if_there(path: Path) -> dict[str, Tensor]:
-    return _load_tensors(path) if path.exists() else {}
+    return _load_tensors(path) if checked(path).exists() else {}
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from palbert.inference.questions import PooledStates
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import POOLINGS as POOLING_CLASSES
 from palbert.registry.trust import trusting
+from palbert.runtime.checksums import record_folder
 from palbert.runtime.files import new_folder
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.export_check import TEXTS, vectors_of
@@ -100,8 +102,7 @@ def export(
         merge_adapter(opened.model, adapter)
     with new_folder(Path(out)) as folder:
         _write(folder, opened, to, pooling=chosen, length=length)
-        origin = {"palbert": __version__, "from": str(source), "adapter": adapter, "pooling": chosen}
-        (folder / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
+        _record(folder, {"palbert": __version__, "from": str(source), "adapter": adapter, "pooling": chosen})
         difference = _difference(to, folder, expected, pooling=chosen, length=length) if check else None
     return Exported(Path(out), to, chosen, difference)
 
@@ -162,6 +163,12 @@ def _write(folder: Path, opened: OpenedCheckpoint, to: Form, *, pooling: str, le
         return
     write_encoder(folder, encoder, opened.tokenizer, max_length=length)
     write_sentence_modules(folder, hidden_size=encoder.config.hidden_size, max_length=length, pooling=pooling)
+
+
+def _record(folder: Path, origin: Mapping[str, Any]) -> None:
+    """Write what a folder was exported from, and the hashes of its files."""
+    (folder / ORIGIN).write_text(json.dumps(origin, indent=2) + "\n", encoding="utf-8")
+    record_folder(folder)
 
 
 def _difference(to: Form, folder: Path, expected: NDArray[np.float32], *, pooling: str, length: int) -> float | None:

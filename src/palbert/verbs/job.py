@@ -24,7 +24,7 @@ from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.seeding import ranks_in, restore_random_state
 from palbert.training.callbacks import Callback, Callbacks
-from palbert.training.checkpoint import TrainerState, load_weights, read_description, read_state, restore_trainer
+from palbert.training.checkpoint import TrainerState, load_weights, read_last, read_state, restore_trainer
 from palbert.training.checkpoint_hooks import Checkpoints, SendRandomState
 from palbert.training.hooks import SHOWN, MetricsLog, TensorBoard
 from palbert.training.interrupt import stop_on_interrupt
@@ -208,17 +208,15 @@ class Job(ABC):
         return self._read_state() if self.has_checkpoint else None
 
     def _read_state(self) -> TrainerState:
-        """Read checkpoints/last, and remove what a killed run left half-written."""
-        last = self.folder.checkpoint("last")
+        """Read checkpoints/last, or the one before if it is damaged; remove what a killed run left half-written."""
         with self.ranks.first_process_first():  # the first may have to move folders back
-            read_description(last)  # refuses other formats
-            state = read_state(last)
+            state = read_last(self.folder) if self.ranks.is_first else read_state(self.folder.last)
             self.folder.sweep()
         return state
 
     def _restore(self, state: TrainerState) -> None:
         """Restore weights, optimizer, generators and position."""
-        last, position = self.folder.checkpoint("last"), Position(**state.position)
+        last, position = self.folder.last, Position(**state.position)
         load_weights(last, self.model)
         restore_random_state(state.random, self.machine.device, self.ranks)  # a new phase draws its start from them
         if phase := self._phase_of(position):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from palbert.build import Machine, open_checkpoint
 from palbert.build.checkpoint import read_tasks
 from palbert.errors import CheckpointError, TrustError
+from palbert.runtime.checksums import record_folder
 
 MACHINE = Machine(torch.device("cpu"), "fp32")
 
@@ -26,6 +27,7 @@ def checkpoint(trained: Path, tmp_path: Path) -> Path:
 def change(folder: Path, **values: Any) -> None:
     path = folder / "palbert.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
+    record_folder(folder)
 
 
 def test_an_opened_checkpoint_has_the_saved_weights_in_evaluation_mode(checkpoint: Path) -> None:
@@ -83,5 +85,5 @@ def test_a_task_has_the_name_that_it_is_stored_under(checkpoint: Path) -> None:
 def test_tasks_are_read_without_the_weights(checkpoint: Path) -> None:
     (checkpoint / "model.safetensors").unlink()
     assert list(read_tasks(checkpoint)) == ["sst", "quora", "sts"]
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="missing, although"):
         open_checkpoint(checkpoint, MACHINE)

@@ -17,6 +17,7 @@ from palbert.objectives import Term
 from palbert.objectives.objectives import Objectives
 from palbert.recipe.load import dump_recipe, load_recipe, make_recipe
 from palbert.registry import OBJECTIVES
+from palbert.runtime.checksums import record_folder
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
@@ -175,6 +176,7 @@ def test_a_checkpoint_without_its_objective_is_refused(values: dict[str, Any], t
     recipe = make_recipe({**values, "objectives": ["proximal"]})
     run = verb.train(recipe, out=tmp_path / "run")
     (run / "checkpoints" / "last" / "objective.safetensors").unlink()
+    record_folder(run / "checkpoints" / "last")
     with pytest.raises(CheckpointError, match="objectives' state does not fit the recipe"):
         verb.train(recipe, out=tmp_path / "run", resume=True)
 

@@ -18,6 +18,7 @@ from palbert.errors import TrustError
 from palbert.recipe.load import load_run_recipe, make_recipe
 from palbert.registry import HEADS, trust
 from palbert.registry.trust import admit, allow, allow_recipe, is_trusting, outside_names, trusting
+from palbert.runtime.checksums import record_folder
 
 HEAD = """
 from pathlib import Path
@@ -61,6 +62,7 @@ def stranger(trained: Path, tmp_path: Path, mark: Path) -> Path:
         description = json.loads(file.read_text("utf-8"))
         description["tasks"]["sst"]["head"] = {"name": "evil:Evil"}
         file.write_text(json.dumps(description), "utf-8")
+        record_folder(file.parent)
     recipe = run / "recipe.toml"
     text = recipe.read_text("utf-8")
     assert text.count('name = "mlp"') == 1

@@ -14,6 +14,7 @@ import palbert
 from palbert.errors import RecipeError, RunFolderError
 from palbert.recipe.load import load_recipe, make_recipe
 from palbert.reproduction.with_dev import folder_with_dev, has_dev, is_finished, with_dev
+from palbert.runtime.checksums import record_folder
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.trainer import Trainer
 
@@ -36,6 +37,7 @@ def test_a_run_is_finished_after_its_last_epoch(run_copy: Path) -> None:
     content["scores"]["epoch"] = 2
     description.unlink()
     description.write_text(json.dumps(content), "utf-8")
+    record_folder(description.parent)
     assert not is_finished(RunFolder(run_copy))
     shutil.rmtree(run_copy / "checkpoints")
     assert not is_finished(RunFolder(run_copy))
@@ -63,6 +65,7 @@ def test_the_final_run_is_trained_on_dev_and_its_last_checkpoint_predicts(
     described["scores"]["epoch"] = 2
     description.unlink()  # a link to that of `last`
     description.write_text(json.dumps(described), "utf-8")
+    record_folder(description.parent)
     done = palbert.submit(run_copy, test=course, with_dev=True)
     trained = run_copy.with_name("copied-run-with-dev")
     assert done.run == trained and (trained / "submission" / "sst-test-output.csv").is_file()

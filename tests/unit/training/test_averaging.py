@@ -17,6 +17,7 @@ from palbert.build import check_names
 from palbert.errors import CheckpointError, RecipeError
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
+from palbert.runtime.checksums import record_folder
 from palbert.training.averaging import EMA, SWA, Average, NoAverage
 from palbert.training.hooks import read_records
 from palbert.training.trainer import Hook, Trainer
@@ -210,6 +211,7 @@ def test_a_checkpoint_without_the_trained_weights_is_refused(recipe: MakeRecipe,
     chosen = recipe(training={"average": "ema"})
     run = verb.train(chosen, out=tmp_path / "run").path
     (run / "checkpoints" / "last" / "weights.safetensors").unlink()
+    record_folder(run / "checkpoints" / "last")
     with pytest.raises(CheckpointError, match="the averaged weights do not fit the recipe"):
         verb.train(chosen, out=run, resume=True)
 

@@ -15,6 +15,8 @@ from torch import nn
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError, RunFolderError
+from palbert.runtime.checksums import RECORD
+from palbert.runtime.run_folder import RunFolder
 from palbert.training import checkpoint
 from palbert.training.checkpoint import (
     FORMAT,
@@ -25,6 +27,7 @@ from palbert.training.checkpoint import (
     load_weights,
     optimizer_tensors,
     read_description,
+    read_last,
     read_state,
     restore_optimizer,
     save_checkpoint,
@@ -49,6 +52,15 @@ def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, number: int) 
 def save(folder: Path, model: nn.Module, tokenizer: TextTokenizer, **changes: Any) -> None:
     state = {"position": {"step": 3}, "best": {"best": 0.5}, "optimizer": {}, "random": {"cpu": torch.get_rng_state()}}
     save_checkpoint(folder, model, tokenizer, description={"palbert": "9"}, state=TrainerState(**{**state, **changes}))
+
+
+def flip_bit(file: Path) -> None:
+    """Flip a bit in the middle of a file, in place, so that hard links to it are damaged, too."""
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 2)
+        byte = stream.read(1)
+        stream.seek(-1, 1)
+        stream.write(bytes([byte[0] ^ 1]))
 
 
 def weights(model: nn.Module) -> list[float]:
@@ -91,7 +103,7 @@ def test_a_restored_optimizer_continues_like_the_original(tmp_path: Path, tokeni
 
 
 def test_nothing_needs_pickle(saved: Path) -> None:
-    files = sorted(saved.iterdir())
+    files = sorted(path for path in saved.iterdir() if path.name != RECORD)
     assert {file.suffix for file in files} == {".json", ".safetensors"}
     for file in files:
         start = file.read_bytes()[:9]
@@ -150,7 +162,9 @@ def test_a_new_checkpoint_replaces_the_old_one(saved: Path, tokenizer: TextToken
     model = make_model()
     load_weights(saved, model)
     assert set(weights(model)) == {2.0}
-    assert [folder.name for folder in saved.parent.iterdir()] == ["last"]
+    load_weights(saved.with_name("previous"), model)
+    assert set(weights(model)) == {1.0}
+    assert sorted(folder.name for folder in saved.parent.iterdir()) == ["last", "previous"]
 
 
 def test_a_crash_between_the_two_renames_is_repaired(saved: Path) -> None:
@@ -162,7 +176,7 @@ def test_a_crash_between_the_two_renames_is_repaired(saved: Path) -> None:
 def test_a_link_has_the_same_files_without_the_state_of_the_trainer(saved: Path, tokenizer: TextTokenizer) -> None:
     best = saved.with_name("best")
     link_checkpoint(saved, best)
-    assert sorted(file.name for file in best.iterdir()) == sorted(MODEL_FILES)
+    assert sorted(file.name for file in best.iterdir()) == sorted([*MODEL_FILES, RECORD])
     assert all((best / name).samefile(saved / name) for name in MODEL_FILES)
     save(saved, make_model(2.0), tokenizer)
     model = make_model()
@@ -189,6 +203,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [FORMAT + 1, 0, None])
 def test_another_format_is_refused_with_the_version_that_wrote_it(saved: Path, number: int | None) -> None:
+    (saved / RECORD).unlink()
     (saved / "palbert.json").write_text(json.dumps({"format": number, "palbert": "7.1"}))
     with pytest.raises(CheckpointError, match=rf"format {number} by palbert 7\.1; this palbert reads format {FORMAT}"):
         read_description(saved)
@@ -196,6 +211,7 @@ def test_another_format_is_refused_with_the_version_that_wrote_it(saved: Path, n
 
 @pytest.mark.parametrize("content", [b"", b'{"format": 1', b"[]", b"\xff\xfe"], ids=["empty", "cut", "list", "bytes"])
 def test_damaged_json_is_refused_with_its_name(saved: Path, content: bytes) -> None:
+    (saved / RECORD).unlink()  # as in earlier versions
     (saved / "palbert.json").write_bytes(content)
     (saved / "trainer.json").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"palbert\.json: damaged"):
@@ -206,6 +222,7 @@ def test_damaged_json_is_refused_with_its_name(saved: Path, content: bytes) -> N
 
 @pytest.mark.parametrize("length", [0, 4, 100, -3])
 def test_damaged_weights_are_refused_with_their_name(saved: Path, length: int) -> None:
+    (saved / RECORD).unlink()
     for name in ("model.safetensors", "optimizer.safetensors"):
         (saved / name).write_bytes((saved / "model.safetensors").read_bytes()[:length])
     with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
@@ -216,6 +233,9 @@ def test_damaged_weights_are_refused_with_their_name(saved: Path, length: int) -
 
 def test_missing_weights_are_refused_with_their_name(saved: Path) -> None:
     (saved / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: missing, although palbert.sha256 lists it"):
+        load_weights(saved, make_model())
+    (saved / RECORD).unlink()
     with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
         load_weights(saved, make_model())
 
@@ -260,3 +280,67 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path: Path, tokenizer: Tex
     save(tmp_path / "last", make_model(float("nan")), tokenizer)
     with pytest.raises(CheckpointError, match=r"not numbers: 0.bias.*--checkpoint"):
         load_weights(tmp_path / "last", make_model())
+
+
+STATE_FILES = ("optimizer", "random", "weights", "objective")
+
+
+@pytest.fixture
+def run(tmp_path: Path, tokenizer: TextTokenizer) -> RunFolder:
+    """Make a run that has saved two checkpoints, with every file that a checkpoint may have."""
+    run = RunFolder(tmp_path / "run")
+    for step in (1, 2):
+        state = {name: {"value": torch.ones(3)} for name in ("optimizer", "objective", "average")}
+        save(run.last, make_model(step), tokenizer, position={"step": step}, **state)
+    return run
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"{name}.safetensors" for name in STATE_FILES), *MODEL_FILES, "trainer.json", RECORD]
+)
+def test_a_flipped_bit_in_any_file_is_noticed(run: RunFolder, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_last(run).position == {"step": 2}
+    flip_bit(run.last / name)
+    assert read_last(run).position == {"step": 1}
+    assert name in caplog.text and "continues from the checkpoint before it" in caplog.text
+    run.sweep()
+    assert [folder.name for folder in run.checkpoints.iterdir()] == ["last"]
+    assert read_last(run).position == {"step": 1}
+
+
+def test_a_missing_file_is_noticed(run: RunFolder) -> None:
+    (run.last / "objective.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"objective.safetensors: missing, although palbert.sha256 lists it"):
+        read_state(run.last)
+
+
+def test_without_an_intact_checkpoint_a_run_cannot_continue(run: RunFolder) -> None:
+    flip_bit(run.previous / "trainer.json")
+    flip_bit(run.last / "optimizer.safetensors")
+    with pytest.raises(CheckpointError, match=r"last/optimizer.*damaged.*previous/trainer.json: damaged.*--force"):
+        read_last(run)
+    run.restore_previous()
+    run.sweep()
+    with pytest.raises(CheckpointError, match=r"last/trainer.*no checkpoint before it.*--force"):
+        read_last(run)
+
+
+def test_a_damaged_best_names_the_checkpoints_that_do_not_share_its_file(run: RunFolder) -> None:
+    link_checkpoint(run.last, run.checkpoints / "best")
+    link_checkpoint(run.previous, run.checkpoints / "best-sst")
+    flip_bit(run.checkpoint() / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"best/model.safetensors: damaged.*--checkpoint: best-sst, previous\."):
+        load_weights(run.checkpoint(), make_model())
+
+
+def test_a_checkpoint_of_an_earlier_version_is_loaded_with_a_warning(
+    saved: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    load_weights(saved, make_model())
+    assert not caplog.text
+    (saved / RECORD).unlink()
+    link_checkpoint(saved, saved.with_name("best"))
+    for folder in (saved, saved.with_name("best")):
+        load_weights(folder, make_model())
+        assert f"{folder}: has no palbert.sha256, as in earlier versions" in caplog.text
+    assert read_state(saved).position == {"step": 3}

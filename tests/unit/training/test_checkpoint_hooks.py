@@ -51,7 +51,7 @@ def test_best_checkpoints_come_from_the_best_epoch(start: Start) -> None:
         for folder in run.folder.checkpoints.iterdir()
     }
     # The earlier of equals is kept: the second 0.7 does not replace the first.
-    assert epochs == {"last": 4, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
+    assert epochs == {"last": 4, "previous": 3, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
 
 
 def test_resuming_links_a_best_checkpoint_that_a_kill_left_unlinked(
@@ -71,7 +71,7 @@ def test_resuming_links_a_best_checkpoint_that_a_kill_left_unlinked(
     script(run.trainer, story)
     assert run.fit()
     found = {folder.name: read_description(folder)["scores"]["epoch"] for folder in run.folder.checkpoints.iterdir()}
-    assert found == {"last": 2, "best": 2, "best-sst": 1, "best-sts": 1, "best-quora": 1}
+    assert found == {"last": 2, "previous": 1, "best": 2, "best-sst": 1, "best-sts": 1, "best-quora": 1}
 
 
 def test_the_best_value_of_an_error_is_the_lowest(start: Start) -> None:

@@ -445,6 +445,7 @@ def test_a_damaged_checkpoint_or_one_of_another_version_is_refused(
     name: str, content: bytes | None, says: list[str], run_copy: Path, cli: Cli, snapshot: Snapshot
 ) -> None:
     file = run_copy / "checkpoints" / "best" / name
+    (file.parent / "palbert.sha256").unlink()  # as in earlier versions
     file.unlink()
     if content is not None:
         file.write_bytes(content)
@@ -462,6 +463,8 @@ def test_a_last_checkpoint_of_another_version_is_not_resumed(
     path = run_copy / "checkpoints" / "last" / "palbert.json"
     described = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps({**described, "format": 2}), "utf-8")
+    (path.parent / "palbert.sha256").unlink()
+    shutil.rmtree(run_copy / "checkpoints" / "previous")
     before = snapshot(run_copy)
     result = cli("train", trained.parent / "given.toml", "--out", run_copy, "--resume")
     assert_refused_with(result, ["written in checkpoint format 2", "this palbert reads format 1"])

@@ -66,7 +66,7 @@ def test_the_folder_is_an_encoder_with_its_report(values: dict[str, Any], tiny_e
     out = palbert.pretrain(palbert.make_recipe(values), out=tmp_path / "new")
     assert {path.name for path in out.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "recipe.toml", "metrics.jsonl", "report.json",
-        ".palbert-run.json",
+        "palbert.sha256", ".palbert-run.json",
     }  # fmt: skip
     report = json.loads((out / "report.json").read_text("utf-8"))
     assert list(report) == ["loss", "perplexity", "before", "rows", "tokens", "encoder", "seconds"]

@@ -29,7 +29,7 @@ except ImportError:  # Python 3.10
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
 TASKS = ("sst", "quora", "sts")
-MODEL_FILES = {"model.safetensors", "palbert.json", "tokenizer.json"}
+MODEL_FILES = {"model.safetensors", "palbert.json", "tokenizer.json", "palbert.sha256"}
 
 
 @pytest.fixture
@@ -280,15 +280,15 @@ def test_report_page_shows_tasks_scores_and_recipe(trained: Path, report: dict[s
 
 def test_checkpoints_are_best_last_and_the_best_of_each_task(trained: Path) -> None:
     found = {path.name for path in (trained / "checkpoints").iterdir()}
-    assert found == {"best", "last", *(f"best-{task}" for task in TASKS)}
-    for name in found - {"last"}:
+    assert found == {"best", "last", "previous", *(f"best-{task}" for task in TASKS)}
+    for name in found - {"last", "previous"}:
         assert {file.name for file in (trained / "checkpoints" / name).iterdir()} == MODEL_FILES
     assert {file.name for file in (trained / "checkpoints" / "last").iterdir()} >= MODEL_FILES
 
 
 def test_nothing_in_a_run_is_pickled(trained: Path) -> None:
     suffixes = {path.suffix for path in trained.rglob("*") if path.is_file()}
-    assert suffixes == {".toml", ".jsonl", ".json", ".html", ".csv", ".safetensors"}
+    assert suffixes == {".toml", ".jsonl", ".json", ".html", ".csv", ".safetensors", ".sha256"}
     for path in trained.rglob("*"):
         if path.is_file():
             assert not path.read_bytes().startswith((b"\x80", b"PK")), f"{path} looks like a pickle"
