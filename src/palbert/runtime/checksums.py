@@ -58,7 +58,7 @@ def read_record(folder: Path) -> dict[str, str] | None:
     path = folder / RECORD
     try:
         lines = path.read_text("utf-8").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.", hint=_remedy(path)) from error
@@ -128,7 +128,7 @@ def _sha256(path: Path) -> str | None:
     """Return the hash of a file, None if there is none."""
     try:
         return sha256(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.", hint=_remedy(path)) from error

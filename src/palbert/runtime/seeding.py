@@ -10,6 +10,8 @@ import torch
 from palbert.errors import CheckpointError
 from palbert.runtime.distributed import Ranks
 
+HINT = "Train again with --force, or into another folder with --out."
+
 
 def seed_everything(seed: int) -> None:
     """Seed torch on all devices; numpy generators are made from the seed where they are needed."""
@@ -35,21 +37,29 @@ def restore_random_state(states: dict[str, torch.Tensor], device: torch.device, 
     """Restore this rank's generators; a rank that the saved run did not have derives its own from the first's."""
     ranks = ranks or Ranks()
     saved = states.get(_name(min(ranks.rank, ranks_in(states) - 1), "cpu"))
-    expected = torch.get_rng_state()
-    if saved is None or saved.dtype != expected.dtype or saved.shape != expected.shape:
-        found = "none" if saved is None else f"{saved.dtype} of shape {tuple(saved.shape)}"
-        raise CheckpointError(
-            f"random.safetensors: expected generator states of {expected.numel()} bytes, found {found}.",
-            hint="Train again with --force, or into another folder with --out.",
-        )
+    _check(saved, torch.get_rng_state())
+    assert saved is not None
     if ranks.rank >= ranks_in(states):
         numbers = [ranks.rank, zlib.crc32(saved.numpy().tobytes())]
         seed_everything(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
         return
-    torch.set_rng_state(saved)
-    cuda = _name(ranks.rank, "cuda")
-    if device.type == "cuda" and cuda in states:
-        torch.cuda.set_rng_state(states[cuda], device)
+    try:
+        torch.set_rng_state(saved)
+        cuda = states.get(_name(ranks.rank, "cuda"))
+        if device.type == "cuda" and cuda is not None:
+            _check(cuda, torch.cuda.get_rng_state(device))
+            torch.cuda.set_rng_state(cuda, device)
+    except RuntimeError as error:  # the right size, but not the state of a generator
+        raise CheckpointError(f"random.safetensors: {error}".splitlines()[0], hint=HINT) from error
+
+
+def _check(saved: torch.Tensor | None, expected: torch.Tensor) -> None:
+    """Raise CheckpointError for a generator state of another size than this machine's."""
+    if saved is None or saved.dtype != expected.dtype or saved.shape != expected.shape:
+        found = "none" if saved is None else f"{saved.dtype} of shape {tuple(saved.shape)}"
+        raise CheckpointError(
+            f"random.safetensors: expected generator states of {expected.numel()} bytes, found {found}.", hint=HINT
+        )
 
 
 def ranks_in(states: dict[str, torch.Tensor]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,12 +116,8 @@ def load_weights(folder: Path, model: nn.Module) -> None:
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
-    broken = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
-    if broken:
-        raise CheckpointError(
-            f"{folder / 'model.safetensors'}: holds weights that are not numbers: {', '.join(broken[:8])}.",
-            hint="Take another checkpoint of the run with --checkpoint, or train again.",
-        )
+    hint = "Take another checkpoint of the run with --checkpoint, or train again."
+    _refuse_broken(folder / "model.safetensors", weights, hint=hint)
     model.load_state_dict(weights)
 
 
@@ -135,7 +131,7 @@ def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None
 
 def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Restore the objective's state from a checkpoint."""
-    differing = _differing(objective.state_dict(), tensors)
+    differing = _differing(objective.state_dict(), tensors, dtypes=True)
     if differing:
         raise CheckpointError(f"{folder}: the objectives' state does not fit the recipe: {', '.join(differing[:8])}.")
     objective.load_state_dict(tensors)
@@ -143,9 +139,10 @@ def restore_objective(folder: Path, objective: nn.Module, tensors: dict[str, Ten
 
 def restore_average(folder: Path, average: Average, tensors: dict[str, Tensor]) -> None:
     """Restore the weights under training, after the evaluated weights have been loaded into the model."""
-    differing = _differing(average.state(), tensors)
+    differing = _differing(average.state(), tensors, dtypes=True)
     if differing:
         raise CheckpointError(f"{folder}: the averaged weights do not fit the recipe: {', '.join(differing[:8])}.")
+    _refuse_broken(folder / "weights.safetensors", tensors, hint=AGAIN)
     average.restore(tensors)
 
 
@@ -155,6 +152,8 @@ def read_state(folder: Path) -> TrainerState:
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
     facts = _read_json(path)
+    if missing := [name for name in ("position", "best") if name not in facts]:
+        raise CheckpointError(f"{path}: damaged: no '{missing[0]}'.", hint=AGAIN)
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
@@ -165,35 +164,40 @@ def read_state(folder: Path) -> TrainerState:
     )
 
 
-def read_last(run: RunFolder) -> TrainerState:
+def read_last(run: RunFolder, check: Callable[[Path, TrainerState], None]) -> TrainerState:
     """Return the state to resume from: that of `last`, or of the checkpoint before it if a file of `last` is damaged.
 
     The one before then takes its place.
 
+    Args:
+        run: The run folder.
+        check: Raise CheckpointError for a state that does not fit to the run; it is given trainer.json's path, too.
+
     Raises:
         CheckpointError: Both are damaged, or there is only one.
     """
+
+    def read(folder: Path) -> TrainerState:
+        check_folder(folder)
+        read_description(folder)  # refuses other formats
+        state = read_state(folder)
+        check(folder / "trainer.json", state)
+        return state
+
     try:
-        return _read_whole(run.checkpoint(LAST))
+        return read(run.checkpoint(LAST))
     except CheckpointError as error:
         damage = error
     if not run.previous.is_dir():
         raise CheckpointError(f"{damage.message} There is no checkpoint before it.", hint=AGAIN) from damage
     try:
-        state = _read_whole(run.previous)
+        state = read(run.previous)
     except CheckpointError as error:
         raise CheckpointError(f"{damage.message} So is the one before it: {error.message}", hint=AGAIN) from error
     step = state.position.get("step")
     log.warning("%s The run continues from the checkpoint before it, of step %s.", damage.message, step)
     run.restore_previous()
     return state
-
-
-def _read_whole(folder: Path) -> TrainerState:
-    """Return the state in a checkpoint after checking all of its files."""
-    check_folder(folder)
-    read_description(folder)  # refuses other formats
-    return read_state(folder)
 
 
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -218,7 +222,8 @@ def check_optimizer(folder: Path, optimizer: torch.optim.Optimizer, tensors: dic
         number, _, name = key.partition(".")
         known = number.isdecimal() and int(number) < len(parameters) and name in ("step", "exp_avg", "exp_avg_sq")
         shape = () if name == "step" or not known else parameters[int(number)].shape
-        if not known or value.shape != shape or not value.is_floating_point() or not value.isfinite().all():
+        fits = known and value.shape == shape and value.is_floating_point() and bool(value.isfinite().all())
+        if not fits or (name != "exp_avg" and bool((value < 0).any())):  # steps, and the mean of squares
             wrong.append(key)
     numbers = {key.partition(".")[0] for key in tensors}
     wrong += [
@@ -240,11 +245,20 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> list[str]:
-    """Return the names that only one side has or whose shapes differ."""
-    shapes = {name: value.shape for name, value in wanted.items()}
-    found = {name: value.shape for name, value in tensors.items()}
-    return sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, dtypes: bool = False) -> list[str]:
+    """Return the names that only one side has or whose shapes differ, or whose number formats do."""
+    kinds, found = (
+        {name: (value.shape, value.dtype if dtypes else None) for name, value in side.items()}
+        for side in (wanted, tensors)
+    )
+    return sorted(name for name in kinds.keys() | found.keys() if kinds.get(name) != found.get(name))
+
+
+def _refuse_broken(path: Path, tensors: dict[str, Tensor], *, hint: str) -> None:
+    """Raise CheckpointError for weights that are NaN or infinite."""
+    broken = [name for name, value in tensors.items() if value.is_floating_point() and not value.isfinite().all()]
+    if broken:
+        raise CheckpointError(f"{path}: holds weights that are not numbers: {', '.join(broken[:8])}.", hint=hint)
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -30,6 +30,7 @@ from palbert.training.hooks import SHOWN, MetricsLog, TensorBoard
 from palbert.training.interrupt import stop_on_interrupt
 from palbert.training.limits import TimeLimit
 from palbert.training.number_checks import CheckNumbers
+from palbert.training.positions import check_trainer
 from palbert.training.progress_hooks import ShowProgress
 from palbert.training.trackers import Tracker
 from palbert.training.trainer import Hook, Position, Trainer
@@ -105,6 +106,10 @@ class Job(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the description of the model in a checkpoint, which is enough to rebuild it."""
+
+    def batch_sizes(self, phase: int) -> dict[str, int]:
+        """Return the rows that a step of a phase draws from each set."""
+        return {name: each.batch_size for name, each in self.trainer.feed.sets.items()}
 
     @property
     def main_metrics(self) -> dict[str, str]:
@@ -210,16 +215,26 @@ class Job(ABC):
     def _read_state(self) -> TrainerState:
         """Read checkpoints/last, or the one before if it is damaged; remove what a killed run left half-written."""
         with self.ranks.first_process_first():  # the first may have to move folders back
-            state = read_last(self.folder) if self.ranks.is_first else read_state(self.folder.last)
+            state = read_last(self.folder, self._check_state) if self.ranks.is_first else read_state(self.folder.last)
             self.folder.sweep()
         return state
+
+    def _check_state(self, path: Path, state: TrainerState) -> None:
+        """Raise CheckpointError for a state that this run does not come through."""
+        check_trainer(
+            path,
+            {"position": state.position, "best": state.best},
+            sampler=self.trainer.sampler,
+            batch_sizes=lambda epoch: self.batch_sizes(self._phase_of(epoch)),
+            best=["best", *(f"best-{task}" for task in self.main_metrics)],
+        )
 
     def _restore(self, state: TrainerState) -> None:
         """Restore weights, optimizer, generators and position."""
         last, position = self.folder.last, Position(**state.position)
         load_weights(last, self.model)
         restore_random_state(state.random, self.machine.device, self.ranks)  # a new phase draws its start from them
-        if phase := self._phase_of(position):
+        if phase := self._phase_of(position.epoch):
             self._enter(phase)
         if position.done or position.epoch > self.trainer.epochs.start:  # not at the start of a phase
             restore_trainer(last, self.trainer, state)
@@ -242,12 +257,12 @@ class Job(ABC):
         """Continue with the trainer of the next phase where the last one stopped."""
         former, position = self.trainer, self.trainer.position
         former.average.finish()
-        self._enter(self._phase_of(position))
+        self._enter(self._phase_of(position.epoch))
         self.trainer.position, self.trainer.stopping = position, former.stopping
 
-    def _phase_of(self, position: Position) -> int:
-        """Return the number of the phase that a position lies in; after the end, that of the last phase."""
-        found = (number for number, epochs in enumerate(self.phases) if position.epoch in epochs)
+    def _phase_of(self, epoch: int) -> int:
+        """Return the number of the phase that an epoch belongs to; after the end, that of the last phase."""
+        found = (number for number, epochs in enumerate(self.phases) if epoch in epochs)
         return next(found, len(self.phases) - 1)
 
     def _tensorboard(self) -> list[TensorBoard]:

@@ -235,6 +235,11 @@ class TrainingJob(Job):
         self.__dict__.pop("frozen", None)  # a second encoder, which training does not need
         return state
 
+    def batch_sizes(self, phase: int) -> dict[str, int]:
+        """Return the rows that a step of a phase draws from each set."""
+        stage = self.recipe.stages[phase]
+        return {name: stage.batch_size(spec) for name, spec in stage.sets.items()}
+
     @property
     def keeps_start(self) -> bool:
         """Whether a head starts as a linear probe, so that the model is useful before it is trained."""

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from palbert.errors import EncoderError
 from palbert.model.masked import MaskedHead, load_masked, save_masked
 from palbert.model.pretrained import load_encoder
+from palbert.runtime.checksums import record_folder
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_saved_weights_do_not_take_the_number_format_of_the_source(
     saved: Path, tmp_path: Path, tiny_encoder: Path
 ) -> None:
     change(saved, dtype="float16", torch_dtype="float16")
+    record_folder(saved)
     (tmp_path / "again").mkdir()
     save_masked(load_masked(saved), tmp_path / "again", source=saved)
     settings = json.loads((tmp_path / "again" / "config.json").read_text())
@@ -69,6 +71,7 @@ def test_old_names_of_the_norm_of_the_head_are_accepted(saved: Path) -> None:
     norm = "cls.predictions.transform.LayerNorm."
     weights[norm + "gamma"], weights[norm + "beta"] = weights.pop(norm + "weight"), weights.pop(norm + "bias")
     save_file(weights, saved / "model.safetensors")
+    record_folder(saved)
     for name, tensor in load_masked(saved).head.state_dict().items():
         assert torch.equal(tensor, expected[name])
 
@@ -78,6 +81,7 @@ def test_an_incomplete_head_is_refused(saved: Path) -> None:
     del weights["cls.predictions.bias"]
     weights["cls.predictions.transform.dense.bias"] = torch.zeros(3)
     save_file(weights, saved / "model.safetensors")
+    record_folder(saved)
     with pytest.raises(EncoderError, match=r"missing: cls\.predictions\.bias; .*dense\.bias is \(3,\) and not \(32,\)"):
         load_masked(saved)
 

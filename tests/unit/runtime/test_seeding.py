@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from palbert.errors import CheckpointError
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.seeding import random_state, restore_random_state, seed_everything
 
@@ -41,3 +43,18 @@ def test_a_rank_that_the_saved_run_did_not_have_draws_its_own_numbers_again_and_
             draws.append(torch.rand(5))
     assert torch.equal(draws[1], draws[3])
     assert not torch.equal(draws[0], draws[1]) and not torch.equal(draws[1], draws[2])
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ({}, "found none"),
+        ({"cpu": torch.zeros(3, dtype=torch.uint8)}, "found torch.uint8 of shape"),
+        ({"cpu": torch.get_rng_state().float()}, "found torch.float32"),
+        ({"cpu": torch.zeros_like(torch.get_rng_state())}, "Invalid mt19937 state"),
+    ],
+    ids=["none", "size", "format", "content"],
+)
+def test_what_is_not_the_state_of_a_generator_is_refused(state: dict[str, torch.Tensor], says: str) -> None:
+    with torch.random.fork_rng(), pytest.raises(CheckpointError, match=rf"random.safetensors: .*{says}.*--force"):
+        restore_random_state(state, CPU)

@@ -18,6 +18,7 @@ from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.checksums import RECORD
 from palbert.runtime.run_folder import RunFolder
 from palbert.training import checkpoint
+from palbert.training.averaging import EMA
 from palbert.training.checkpoint import (
     FORMAT,
     MODEL_FILES,
@@ -29,6 +30,8 @@ from palbert.training.checkpoint import (
     read_description,
     read_last,
     read_state,
+    restore_average,
+    restore_objective,
     restore_optimizer,
     save_checkpoint,
 )
@@ -256,7 +259,7 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(saved: Path, model
     assert weights(model) == before
 
 
-@pytest.mark.parametrize("change", ["shape", "name", "number", "part", "kind", "nan"])
+@pytest.mark.parametrize("change", ["shape", "name", "number", "part", "kind", "nan", "negative"])
 def test_an_optimizer_state_that_does_not_fit_is_refused(tmp_path: Path, change: str) -> None:
     model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -271,15 +274,46 @@ def test_an_optimizer_state_that_does_not_fit_is_refused(tmp_path: Path, change:
         "part": {},
         "kind": {"0.exp_avg": average.int()},
         "nan": {"0.exp_avg": average * torch.nan},
+        "negative": {"0.exp_avg": average, "0.exp_avg_sq": -state["0.exp_avg_sq"] - 1},
     }
     with pytest.raises(CheckpointError, match=r"optimizer.safetensors: does not fit the model.*--force"):
         check_optimizer(tmp_path, optimizer, {**state, **changes[change]})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"value": torch.ones(3)}, "fit"), ({"value": torch.ones(2, dtype=torch.float64)}, "fit"), ({}, "fit")],
+    ids=["shape", "format", "missing"],
+)
+def test_the_state_of_an_objective_has_the_shape_and_format_of_the_recipe(
+    tmp_path: Path, change: dict[str, torch.Tensor], says: str
+) -> None:
+    objective = nn.Module()
+    objective.register_buffer("value", torch.ones(2))
+    restore_objective(tmp_path, objective, {"value": torch.zeros(2)})
+    with pytest.raises(CheckpointError, match=rf"the objectives' state does not {says}.*: value"):
+        restore_objective(tmp_path, objective, change)
+
+
+@pytest.mark.parametrize("fill", ["nan", "inf"])
+def test_averaged_weights_that_are_not_numbers_are_refused(tmp_path: Path, fill: str) -> None:
+    average = EMA(make_model(1.0))
+    state = {name: value.clone() for name, value in average.state().items()}
+    restore_average(tmp_path, average, state)
+    with pytest.raises(CheckpointError, match=r"weights.safetensors: holds weights that are not numbers: 0.weight"):
+        restore_average(tmp_path, average, {**state, "0.weight": state["0.weight"] * float(fill)})
+    with pytest.raises(CheckpointError, match=r"averaged weights do not fit the recipe: 0.weight"):
+        restore_average(tmp_path, average, {**state, "0.weight": state["0.weight"].double()})
 
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     save(tmp_path / "last", make_model(float("nan")), tokenizer)
     with pytest.raises(CheckpointError, match=r"not numbers: 0.bias.*--checkpoint"):
         load_weights(tmp_path / "last", make_model())
+
+
+def accept(path: Path, state: TrainerState) -> None:
+    """Accept every state."""
 
 
 STATE_FILES = ("optimizer", "random", "weights", "objective")
@@ -299,13 +333,13 @@ def run(tmp_path: Path, tokenizer: TextTokenizer) -> RunFolder:
     "name", [*(f"{name}.safetensors" for name in STATE_FILES), *MODEL_FILES, "trainer.json", RECORD]
 )
 def test_a_flipped_bit_in_any_file_is_noticed(run: RunFolder, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert read_last(run).position == {"step": 2}
+    assert read_last(run, accept).position == {"step": 2}
     flip_bit(run.last / name)
-    assert read_last(run).position == {"step": 1}
+    assert read_last(run, accept).position == {"step": 1}
     assert name in caplog.text and "continues from the checkpoint before it" in caplog.text
     run.sweep()
     assert [folder.name for folder in run.checkpoints.iterdir()] == ["last"]
-    assert read_last(run).position == {"step": 1}
+    assert read_last(run, accept).position == {"step": 1}
 
 
 def test_a_missing_file_is_noticed(run: RunFolder) -> None:
@@ -314,15 +348,34 @@ def test_a_missing_file_is_noticed(run: RunFolder) -> None:
         read_state(run.last)
 
 
+def test_a_state_that_does_not_fit_is_treated_as_damage(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse_the_second(path: Path, state: TrainerState) -> None:
+        if state.position["step"] == 2:
+            raise CheckpointError(f"{path}: position.step: wrong.")
+
+    assert read_last(run, refuse_the_second).position == {"step": 1}
+    assert "last/trainer.json: position.step: wrong. The run continues from" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["position", "best"])
+def test_a_state_without_a_part_is_refused(saved: Path, name: str) -> None:
+    (saved / RECORD).unlink()
+    facts = json.loads((saved / "trainer.json").read_text())
+    del facts[name]
+    (saved / "trainer.json").write_text(json.dumps(facts))
+    with pytest.raises(CheckpointError, match=rf"trainer.json: damaged: no '{name}'"):
+        read_state(saved)
+
+
 def test_without_an_intact_checkpoint_a_run_cannot_continue(run: RunFolder) -> None:
     flip_bit(run.previous / "trainer.json")
     flip_bit(run.last / "optimizer.safetensors")
     with pytest.raises(CheckpointError, match=r"last/optimizer.*damaged.*previous/trainer.json: damaged.*--force"):
-        read_last(run)
+        read_last(run, accept)
     run.restore_previous()
     run.sweep()
     with pytest.raises(CheckpointError, match=r"last/trainer.*no checkpoint before it.*--force"):
-        read_last(run)
+        read_last(run, accept)
 
 
 def test_a_damaged_best_names_the_checkpoints_that_do_not_share_its_file(run: RunFolder) -> None:
