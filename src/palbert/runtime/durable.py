@@ -20,6 +20,13 @@ def sync_file(path: Path) -> None:
         os.close(opened)
 
 
+def sync_appended(path: Path) -> None:
+    """Flush a file that was made or appended to, and its entry in its folder; no-op if there is none."""
+    if path.is_file():
+        sync_file(path)
+        sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Flush a folder's entries to the disk: files made, renamed and removed in it; no-op where that is impossible."""
     if sys.platform == "win32":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import TrainingError
 from palbert.metrics import find_metric
+from palbert.runtime.durable import sync_appended
+from palbert.runtime.files import disk_errors
 from palbert.runtime.seeding import random_state
 from palbert.training.checkpoint import (
     TrainerState,
@@ -73,6 +76,8 @@ class Checkpoints(CheckpointHook):
         metrics: The metric of each task by which its best checkpoint is chosen.
         every: Steps between two checkpoints of an epoch.
         best: The best scores so far, by checkpoint; those of the run that is resumed.
+        logs: Files that the run appends to; what they hold is flushed before each checkpoint, so that a resumed run
+            never lacks lines from before its checkpoint.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class Checkpoints(CheckpointHook):
         metrics: dict[str, str],
         every: int,
         best: dict[str, float] | None = None,
+        logs: Sequence[Path] = (),
     ) -> None:
         super().__init__(every=every)
         self.folder = folder
@@ -91,6 +97,7 @@ class Checkpoints(CheckpointHook):
         self.description = description
         self.metrics = metrics
         self.best = dict(best or {})
+        self.logs = logs
 
     def on_start(self, trainer: Trainer) -> None:
         """Link `last` as best where its scores are the highest, in case a killed run did not."""
@@ -104,6 +111,9 @@ class Checkpoints(CheckpointHook):
                 f"The weights are no longer numbers at step {trainer.position.step}; the last checkpoint is kept.",
                 hint="Lower optimizer.learning_rate, or set a smaller training.clip.",
             )
+        for log in self.logs:
+            with disk_errors(log):
+                sync_appended(log)
         scores: dict[str, Any] = {}
         if evaluation:
             scores = {"epoch": evaluation.epoch, "overall": evaluation.overall, "tasks": evaluation.tasks}

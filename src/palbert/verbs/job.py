@@ -172,6 +172,7 @@ class Job(ABC):
             metrics=self.main_metrics,
             every=training.save_every,
             best=best,
+            logs=[self.folder.metrics, self.folder.non_finite],
         )
         if before is not None:
             metrics.write_evaluation(before)

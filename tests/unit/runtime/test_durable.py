@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palbert.runtime.durable import make_folder, sync_tree
+from palbert.runtime.durable import make_folder, sync_appended, sync_tree
 
 
 @pytest.fixture
@@ -30,3 +30,11 @@ def test_a_tree_is_flushed_with_all_files_before_their_folders(tmp_path: Path, f
     (tmp_path / "a" / "file").touch()
     sync_tree(tmp_path)
     assert flushed == [str(tmp_path / "a" / "file"), str(tmp_path / "a"), str(tmp_path)]
+
+
+def test_a_log_is_flushed_with_its_entry_and_need_not_be_there(tmp_path: Path, flushed: list[str]) -> None:
+    sync_appended(tmp_path / "log")
+    assert flushed == []
+    (tmp_path / "log").touch()
+    sync_appended(tmp_path / "log")
+    assert flushed == [str(tmp_path / "log"), str(tmp_path)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from palbert.batch import PackedBatch
 from palbert.errors import TrainingError
 from palbert.model.multitask import MultiTaskModel
 from palbert.runtime.distributed import Ranks
-from palbert.training.checkpoint import read_description
+from palbert.training import checkpoint_hooks
+from palbert.training.checkpoint import read_description, save_checkpoint
 from palbert.training.checkpoint_hooks import CheckpointHook, SendRandomState
 from palbert.training.trainer import Evaluation, Trainer
 
@@ -52,6 +55,24 @@ def test_best_checkpoints_come_from_the_best_epoch(start: Start) -> None:
     }
     # The earlier of equals is kept: the second 0.7 does not replace the first.
     assert epochs == {"last": 4, "previous": 3, "best": 2, "best-sst": 1, "best-sts": 3, "best-quora": 1}
+
+
+def test_the_logs_are_flushed_before_each_checkpoint(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = start(training={"epochs": 1, "steps_per_epoch": 2, "save_every": 1, "log_every": 1})
+    flushed, save, sync = [], save_checkpoint, os.fsync
+
+    def fsync(descriptor: int) -> None:
+        sync(descriptor)
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+
+    def saved(*arguments: Any, **settings: Any) -> None:
+        assert flushed[-2:] == [run.folder.metrics.resolve(), run.folder.path.resolve()]
+        save(*arguments, **settings)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(checkpoint_hooks, "save_checkpoint", saved)
+    assert run.fit()
+    assert run.folder.checkpoint("last").is_dir()
 
 
 def test_resuming_links_a_best_checkpoint_that_a_kill_left_unlinked(
