@@ -37,7 +37,14 @@ def new_table(output: Path, *, spreadsheet_safe: bool = False) -> Iterator[Write
             hint="Leave --spreadsheet-safe out (in Python: spreadsheet_safe), or write .csv, .tsv or .xlsx.",
         )
     with new_file(output) as temporary, opener(temporary) as write:
-        yield (lambda columns: write(_safe(columns))) if spreadsheet_safe else write
+
+        def write_named(columns: dict[str, list[Any]]) -> None:
+            try:
+                write(_safe(columns) if spreadsheet_safe else columns)
+            except DataError as error:
+                raise DataError(f"{output}: {error.message}", hint=error.hint) from error
+
+        yield write_named
 
 
 def is_for_spreadsheets(output: Path) -> bool:
@@ -100,7 +107,7 @@ def _open_tsv(path: Path, *, packed: bool = False) -> Iterator[Write]:
             for field in fields:
                 if re.search(r"[\t\n\r]", field):
                     raise DataError(
-                        f"A .tsv file cannot hold a tab or a line break in a field, found {field!r:.60}.",
+                        f"a .tsv file cannot hold a tab or a line break in a field, found {field!r:.60}.",
                         hint="Write .csv, .jsonl or .parquet.",
                     )
             stream.write("\t".join(fields) + "\n")
@@ -163,7 +170,7 @@ def _open_excel(path: Path) -> Iterator[Write]:
         text = as_text(value) or ""
         if len(text) > LONGEST_CELL or openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.search(text):
             raise DataError(
-                f"A cell of an .xlsx file holds {LONGEST_CELL:,} characters and no control signs, found {text!r:.60}.",
+                f"a cell of an .xlsx file holds {LONGEST_CELL:,} characters and no control signs, found {text!r:.60}.",
                 hint="Write .csv, .jsonl or .parquet.",
             )
         made = WriteOnlyCell(sheet, text)
@@ -173,7 +180,7 @@ def _open_excel(path: Path) -> Iterator[Write]:
     def write_row(row: Iterable[Any]) -> None:
         nonlocal written
         if written == MOST_ROWS:
-            raise DataError(f"A sheet holds up to {MOST_ROWS:,} rows.", hint="Write .csv, .jsonl or .parquet.")
+            raise DataError(f"a sheet holds up to {MOST_ROWS:,} rows.", hint="Write .csv, .jsonl or .parquet.")
         sheet.append([cell(value) for value in row])
         written += 1
 
@@ -222,7 +229,7 @@ def _open_parquet(path: Path) -> Iterator[Write]:
             writers[0].write_table(pyarrow.table(given, schema=schema))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
             raise DataError(
-                f"A .parquet file has one type of value per column: {error}.", hint="Write .jsonl or .csv."
+                f"a .parquet file has one type of value per column: {error}.", hint="Write .jsonl or .csv."
             ) from error
 
     try:

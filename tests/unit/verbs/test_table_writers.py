@@ -51,7 +51,7 @@ def test_equal_rows_give_equal_archives(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["x" * 32_768, "bell \x07"])
 def test_what_a_cell_of_a_workbook_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
     with (
-        pytest.raises(DataError, match=r"A cell of an \.xlsx file.*Write \.csv"),
+        pytest.raises(DataError, match=r"x: a cell of an \.xlsx file.*Write \.csv"),
         new_table(tmp_path / "a.xlsx") as write,
     ):
         write({"text": [text]})
