@@ -1,10 +1,13 @@
 # make demo: train, report and predict on a fresh machine.   make check, make test, make docs: what CI runs.
+# make soak: an hour of faults, damaged files and several processes; SECONDS=600 SEED=1 make soak for less, and others.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+SECONDS ?= 3600
+SEED ?= 0
 
-.PHONY: demo test check docs format install clean
+.PHONY: demo test soak check docs format install clean
 
 install: $(INSTALLED)
 
@@ -21,6 +24,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+soak: $(INSTALLED)
+	PYTHONPATH=src:. $(BIN)/python -m tests.soak --seconds $(SECONDS) --seed $(SEED) --page docs/reliability.md
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,0 +1,229 @@
+"""What is fuzzed: every kind of file that palbert reads, and how a right answer is known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.soak.fuzz import Fuzz
+from tests.soak.jobs import build_cache, predict, write_for_prediction, write_run
+from tests.soak.material import columns, recipe, write_encoder, write_inputs
+
+ROWS = [
+    {"text": "good one", "label": "yes", "score": "1.5"},
+    {"text": 'a "quoted", text\nof two lines', "label": "no", "score": "2"},
+    {"text": "äöü 漢字 😀", "label": "", "score": "-3e2"},
+]
+
+
+def write_csv(folder: Path) -> str:
+    """Write the rows as separated text."""
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(ROWS[0]))
+        writer.writeheader()
+        writer.writerows(ROWS)
+    return "rows.csv"
+
+
+def write_tsv(folder: Path) -> str:
+    """Write rows without quotes."""
+    lines = ["\t".join(ROWS[0])] + ["\t".join(row.values()).replace("\n", " ") for row in ROWS]
+    (folder / "rows.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    return "rows.tsv"
+
+
+def write_json(folder: Path) -> str:
+    """Write the rows as a list of objects."""
+    (folder / "rows.json").write_text(json.dumps(ROWS, ensure_ascii=False), "utf-8")
+    return "rows.json"
+
+
+def write_jsonl(folder: Path) -> str:
+    """Write the rows as an object per line."""
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    return "rows.jsonl"
+
+
+def write_parquet(folder: Path) -> str:
+    """Write the rows as Parquet."""
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), folder / "rows.parquet")
+    return "rows.parquet"
+
+
+def write_excel(folder: Path) -> str:
+    """Write the rows as a workbook."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in [list(ROWS[0]), *(list(row.values()) for row in ROWS)]:
+        book.active.append(row)
+    book.save(folder / "rows.xlsx")
+    return "rows.xlsx"
+
+
+def read(folder: Path, known: Any) -> dict[str, list[Any]]:
+    """Read the file; check that all columns have as many rows."""
+    found = columns(folder / known)
+    lengths = {len(column) for column in found.values()}
+    assert len(lengths) <= 1, f"columns of different lengths: {lengths}"
+    for column in found.values():
+        for cell in column:
+            assert cell is None or isinstance(cell, str | int | float | bool | list | dict), f"a cell is {cell!r}"
+    return found
+
+
+def read_jsonl(folder: Path, known: Any) -> None:
+    """Read JSON lines, and compare them with what the standard library reads."""
+    found = read(folder, known)
+    lines = (folder / "rows.jsonl").read_bytes().decode("utf-8-sig").split("\n")
+    rows = [json.loads(line) for line in lines if line.strip()]
+    for name, column in found.items():
+        for row, cell in zip(rows, column, strict=True):
+            value = row.get(name)
+            if isinstance(value, str):
+                assert cell == value, f"{cell!r} was read for {value!r}"
+            elif value is None:
+                assert cell is None, f"{cell!r} was read for null"
+
+
+def read_csv(folder: Path, known: Any) -> None:
+    """Read commas, and compare the rows with what the standard library reads."""
+    found = read(folder, known)
+    content = (folder / "rows.csv").read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return  # other encodings are allowed, and are a guess
+    if "," not in text.split("\n")[0]:
+        return  # another separator
+    rows = [row for row in csv.DictReader(io.StringIO(text, newline=""), strict=False) if any(row.values())]
+    for name, column in found.items():
+        wanted = [row.get(name) for row in rows]
+        assert len(column) == len(wanted), f"{len(column)} rows were read, and there are {len(wanted)}"
+        for cell, value in zip(column, wanted, strict=True):
+            assert (cell or "") == (value or ""), f"{cell!r} was read for {value!r}"
+
+
+def read_parquet(folder: Path, known: Any) -> None:
+    """Read Parquet, and compare the rows with what pyarrow reads."""
+    import pyarrow.parquet
+
+    found = read(folder, known)
+    table = pyarrow.parquet.read_table(folder / "rows.parquet").to_pydict()
+    for name, column in found.items():
+        for cell, value in zip(column, table[name], strict=True):
+            assert (cell or "") == (value or ""), f"{cell!r} was read for {value!r}"
+
+
+def write_checkpoint(folder: Path) -> Any:
+    """Write a run; return its answers."""
+    write_run(folder)
+    return answers(folder / "run")
+
+
+def answers(run: Path) -> list[Any]:
+    """Return what a run predicts for two texts."""
+    import palbert
+
+    return [prediction.answer for prediction in palbert.load(run).predict("score", ["good one", "two three bad"])]
+
+
+def load_run(folder: Path, known: Any) -> None:
+    """Load the run; its answers must be the same."""
+    found = answers(folder / "run")
+    assert found == known, f"the answers are {found}, and were {known}"
+
+
+def load_last(folder: Path, known: Any) -> None:
+    """Read the trainer's state and load it."""
+    from palbert.recipe.load import make_recipe
+    from palbert.runtime.run_folder import RunFolder
+    from palbert.verbs.train import TrainingJob
+
+    job = TrainingJob(make_recipe(recipe(folder)), RunFolder(folder / "run"), resume=True).prepare()
+    state = job.open_folder()
+    assert state is not None
+    job._restore(state)
+    for number, group in enumerate(job.trainer.optimizer.state_dict()["state"].values()):
+        assert all(math.isfinite(float(value.sum())) for value in group.values()), f"parameter {number}"
+
+
+def load_encoder(folder: Path, known: Any) -> None:
+    """Load an encoder of unknown origin, and embed texts."""
+    import palbert
+
+    vectors = palbert.load(folder / "encoder").embed(["good one", "bad", ""])
+    assert vectors.shape[0] == 3
+    assert bool((vectors == vectors).all()), "vectors are not numbers"
+
+
+def write_cache(folder: Path) -> Any:
+    """Build a token cache inside of the folder; return what it holds."""
+    write_inputs(folder)
+    return _cached(folder)
+
+
+def _cached(folder: Path) -> Any:
+    import os
+
+    with patch.dict(os.environ, {"PALBERT_CACHE": str(folder / "cache")}):
+        return build_cache(folder)
+
+
+def load_cache(folder: Path, known: Any) -> None:
+    """Load data whose cache was changed; they must be the same."""
+    found = _cached(folder)
+    assert found == known, "the rows are others"
+
+
+def predict_all(folder: Path, known: Any) -> None:
+    """Predict an input that was changed; the outputs have a row for each of its rows."""
+    predict(folder)
+    given = columns(folder / "in.csv")
+    found = columns(folder / "answers.jsonl.gz")
+    for name, column in given.items():
+        assert [cell or "" for cell in found[name]] == [cell or "" for cell in column], f"the column {name} differs"
+
+
+def write_recipe(folder: Path) -> None:
+    """Write a recipe file and its data."""
+    import tomli_w
+
+    write_inputs(folder)
+    (folder / "mine.toml").write_text(tomli_w.dumps(recipe(folder)), "utf-8")
+
+
+def load_recipe(folder: Path, known: Any) -> None:
+    """Load a recipe; what it says again as a file must be the same recipe."""
+    from palbert.recipe.load import dump_recipe, load_recipe
+
+    loaded = load_recipe(folder / "mine.toml")
+    (folder / "again.toml").write_text(dump_recipe(loaded), "utf-8")
+    again = load_recipe(folder / "again.toml")
+    assert again.model_dump() == loaded.model_dump(), "the recipe reads back as another one"
+
+
+FUZZED: dict[str, Fuzz] = {
+    "csv": Fuzz(write_csv, ["rows.csv"], read_csv),
+    "tsv": Fuzz(write_tsv, ["rows.tsv"], read),
+    "json": Fuzz(write_json, ["rows.json"], read),
+    "jsonl": Fuzz(write_jsonl, ["rows.jsonl"], read_jsonl),
+    "parquet": Fuzz(write_parquet, ["rows.parquet"], read_parquet),
+    "xlsx": Fuzz(write_excel, ["rows.xlsx"], read),
+    "recipe": Fuzz(write_recipe, ["mine.toml"], load_recipe, place=False),
+    "training data": Fuzz(write_inputs, ["train.csv"], lambda folder, known: build_cache(folder)),
+    "token cache": Fuzz(write_cache, ["cache/*/*"], load_cache),
+    "encoder folder": Fuzz(lambda folder: write_encoder(folder / "encoder") and None, ["encoder/*"], load_encoder),
+    "checkpoint": Fuzz(write_checkpoint, ["run/checkpoints/best/*"], load_run),
+    "trainer state": Fuzz(write_run, ["run/checkpoints/last/*"], load_last),
+    "predict input": Fuzz(write_for_prediction, ["in.csv"], predict_all),
+}
+"""All that is fuzzed, by name."""
