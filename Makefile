@@ -1,5 +1,6 @@
 # make demo: train, report and predict on a fresh machine.   make check, make test, make docs: what CI runs.
 # make soak: an hour of faults, damaged files and several processes; SECONDS=600 SEED=1 make soak for less, and others.
+# make lock, make audit, make sbom: the versions with hashes, known weaknesses, what is in the runtime environment.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -7,7 +8,11 @@ INSTALLED := $(VENV)/.installed
 SECONDS ?= 3600
 SEED ?= 0
 
-.PHONY: demo test soak check docs format install clean
+SUPPLY := $(VENV)-supply
+RUNTIME := build/runtime
+ADVISORIES ?= pypi
+
+.PHONY: demo test soak check docs format install lock audit sbom clean
 
 install: $(INSTALLED)
 
@@ -42,5 +47,30 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# uv, pip-audit and the makers of the SBOM have an environment of their own: none of them is needed to run or test palbert.
+$(SUPPLY)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip install --quiet --constraint constraints.txt uv pip-audit cyclonedx-bom pip-licenses
+	touch $@
+
+lock: $(SUPPLY)/.installed
+	PATH="$(abspath $(SUPPLY))/bin:$$PATH" $(SUPPLY)/bin/python tools/lock.py
+
+# --strict: a package that the source of advisories does not know, or a source that does not answer, is a failure.
+audit: $(SUPPLY)/.installed
+	$(SUPPLY)/bin/pip-audit --strict --vulnerability-service $(ADVISORIES) --disable-pip --require-hashes -r requirements.lock \
+		|| { echo "make audit: FAILED. Either a package has an advisory, or $(ADVISORIES) could not be asked about all of them: see above." >&2; exit 1; }
+
+$(RUNTIME)/.installed: pyproject.toml constraints.txt | $(SUPPLY)/.installed
+	rm -rf $(RUNTIME)
+	$(PYTHON) -m venv --without-pip $(RUNTIME)
+	$(SUPPLY)/bin/python -m pip --python $(RUNTIME)/bin/python install --quiet --constraint constraints.txt torch .
+	touch $@
+
+sbom: $(SUPPLY)/.installed $(RUNTIME)/.installed
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --validate --of JSON -o build/sbom.json $(RUNTIME)/bin/python
+	$(SUPPLY)/bin/pip-licenses --python $(RUNTIME)/bin/python --order license --format markdown --output-file build/licences.md
+	@echo "build/sbom.json (CycloneDX, checked against its schema) and build/licences.md are written."
+
 clean:
-	rm -rf $(VENV) build dist site runs .cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SUPPLY) build dist site runs .cache .mypy_cache .pytest_cache .ruff_cache
