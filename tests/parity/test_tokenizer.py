@@ -91,6 +91,7 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
     "class with Fast": {"tokenizer_class": "DistilBertTokenizerFast", "do_lower_case": False},
     "another unknown token": {"unk_token": "[unused1]"},
     "another separator": {"sep_token": "[PAD]", "cls_token": "[MASK]", "mask_token": "[CLS]"},
+    "no mask token": {"mask_token": None, "pad_token": None},
     "tokens with flags": {
         "mask_token": {"__type": "AddedToken", "content": "[MASK]", "lstrip": True, "rstrip": False,
                        "single_word": False, "normalized": True}

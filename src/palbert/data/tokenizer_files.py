@@ -163,13 +163,14 @@ def _from_vocabulary(settings: TokenizerSettings, folder: Path) -> Tokenizer:
             hint=f"{SAVE_AGAIN} The result has no such settings.",
         )
     special = {role: AddedToken(token, special=True, normalized=False, lstrip=role in family.stripped)
-               for role, token in family.special.items()}  # fmt: skip
+               for role, token in family.special.items() if settings.values.get(role, token) is not None}  # fmt: skip
     special |= settings.special
     vocabulary = models.WordPiece.read_file(str(folder / "vocab.txt"))
     for role in ("unk_token", "cls_token", "sep_token"):
-        if special[role].content not in vocabulary:
+        content = special[role].content if role in special else None
+        if content not in vocabulary:
             raise EncoderError(
-                f"{folder / 'vocab.txt'}: no line {special[role].content!r}, which is the {role}.",
+                f"{folder / 'vocab.txt'}: no line {content!r}, which is the {role}.",
                 hint=f"Name the right token in tokenizer_config.json: {role}.",
             )
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=special["unk_token"].content))

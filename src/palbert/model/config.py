@@ -109,8 +109,8 @@ class EncoderConfig:
             check_switch(name, getattr(self, name))
         for name in ("dropout", "attention_dropout"):
             check_number(name, getattr(self, name), least=0, below=1)
-        for name in ("norm_epsilon", "initializer_range"):
-            check_number(name, getattr(self, name), least=0)
+        check_number("norm_epsilon", self.norm_epsilon, least=0, most=1)
+        check_number("initializer_range", self.initializer_range, least=0)
         for window in self.windows:
             check_count("windows", window)
         for base in self.rotary_bases:

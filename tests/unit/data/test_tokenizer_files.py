@@ -82,6 +82,7 @@ def test_settings_of_the_tokenizer_in_python_are_refused(settings: dict[str, Any
         ({"strip_accents": 1}, "strip_accents: expected true or false, found 1"),
         ({"cls_token": 5}, "cls_token: expected a token, found 5"),
         ({"mask_token": {"content": "x", "lstrip": "yes"}}, "mask_token: expected a token"),
+        ({"sep_token": None}, "no line None, which is the sep_token"),
         ({"unk_token": "[OOV]"}, r"no line '\[OOV\]', which is the unk_token"),
         ({"additional_special_tokens": "<a>"}, "expected a list of further special tokens"),
         ({"added_tokens_decoder": [1]}, "added_tokens_decoder: expected a table"),
