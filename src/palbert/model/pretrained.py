@@ -204,9 +204,13 @@ def _hub_error(repository: str, revision: str | None, error: Exception) -> Encod
     if "GatedRepoError" in kinds:
         reason, hint = "it is gated", "Ask for access on its page, then: hf auth login"
     elif "RepositoryNotFoundError" in kinds or "HFValidationError" in kinds:
-        reason, hint = "the Hub has no such model, or it is private", "Is the name right, or is it a folder?"
+        reason = "the Hub has no such model, or it is private"
+        hint = "Is the name right, or is it a folder? For a private model: hf auth login"
     elif "RevisionNotFoundError" in kinds:
         reason, hint = f"it has no revision '{revision}'", "A revision is a branch, a tag or a commit."
+    elif getattr(getattr(error, "response", None), "status_code", None) in (401, 403):
+        reason = "the Hub refuses access to it, or does not accept the token"
+        hint = "Log in with an account that may read it: hf auth login"
     elif "OfflineModeIsEnabled" in kinds | causes:
         reason, hint = (
             "HF_HUB_OFFLINE is set and it is not in the cache",
