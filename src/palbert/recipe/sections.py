@@ -209,6 +209,8 @@ class RunSection(Value):
     """Number format of matrix products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
     capture: Literal["auto", "off"] = "auto"
     """Whether training steps are captured as CUDA graphs where possible: auto, or off."""
+    deterministic: bool = False
+    """Let torch refuse operations whose result may differ from run to run, and take slower ones where it has them."""
     tensorboard: bool = True
     """Write TensorBoard files next to metrics.jsonl, if tensorboard is installed."""
     wandb: str = ""

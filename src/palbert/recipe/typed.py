@@ -289,6 +289,8 @@ class Machine(TypedDict, total=False):
     """Number format of matrix products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
     capture: Literal["auto", "off"]
     """Whether training steps are captured as CUDA graphs where possible: auto, or off."""
+    deterministic: bool
+    """Let torch refuse operations whose result may differ from run to run, and take slower ones where it has them."""
     tensorboard: bool
     """Write TensorBoard files next to metrics.jsonl, if tensorboard is installed."""
     wandb: str

@@ -18,6 +18,7 @@ from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import dump_recipe
 from palbert.recipe.paths import data_files
 from palbert.recipe.schema import Recipe
+from palbert.runtime.determinism import choose_workspace, deterministic
 from palbert.runtime.display import make_display
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.files import write_text
@@ -87,6 +88,8 @@ class Job(ABC):
         """Load and check everything that the run needs, and build model and trainer; write nothing. Return the run."""
         check_names(self.recipe, self.ranks)
         self.machine = Machine.for_recipe(self.recipe)
+        if self.recipe.run.deterministic:
+            choose_workspace(self.machine.device)
         with self.ranks.first_process_first():  # the other ranks find in the caches what the first has loaded
             self.encoder_folder = resolve_encoder(self.recipe.encoder.name)
             self.has_checkpoint = self.resume and self.folder.has_begun
@@ -138,7 +141,8 @@ class Job(ABC):
         hooks = self.make_hooks(state.best if state else {})
         while True:
             self.trainer.hooks = hooks
-            with stop_on_interrupt(self.trainer):
+            asked = self.recipe.run.deterministic
+            with stop_on_interrupt(self.trainer), deterministic(self.machine.device, asked=asked):
                 finished = self.trainer.fit()
             if summary := self.trainer.execution.summary():
                 log.info("%s", summary)

@@ -504,3 +504,12 @@ def test_a_frozen_encoder_does_not_change(start: Start) -> None:
         name.split(".")[0] for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])
     }
     assert changed == {"heads"}
+
+
+def test_deterministic_mode_gives_the_same_weights_on_the_cpu(start: Any) -> None:
+    found = []
+    for asked in (False, True):
+        run = start(f"deterministic-{asked}", run={"deterministic": asked})
+        assert run.fit()
+        found.append([value.detach().clone() for value in run.trainer.parameters])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
