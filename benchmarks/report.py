@@ -15,6 +15,8 @@ from goals import NOT_MEASURED, Outcome, Result, is_cuda, judge, place_of, setti
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path(__file__).with_name("performance.md.jinja")
 GIBIBYTE = 2**30
+STATED_ROWS = 50_000_000
+"""The rows that the time of reading a large set is extrapolated to."""
 
 
 def read_results(folder: Path) -> list[Result]:
@@ -86,6 +88,30 @@ def growth_facts(results: Sequence[Result]) -> dict[str, Any]:
     return {"start": start, "axes": axes}
 
 
+def large_facts(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the numbers of the sets that are larger than the memory, and what they are for 50 million rows."""
+    return [_large(result) for result in of_benchmark(results, "large_data")]
+
+
+def _large(result: Result) -> dict[str, Any]:
+    steps = result["steps"]
+    first = steps["build"]
+    by_clock, by_core = (first["rows"] / first[key] for key in ("seconds", "core_seconds"))
+    return {
+        "rows": number(first["rows"], 0),
+        "tokens": number(first["tokens"] / first["rows"], 0),
+        "shards": result["shards"],
+        "gibibytes": [number(size / GIBIBYTE, 2) for size in (result["shard_bytes"], first["cache_bytes"])],
+        "limit": number(result["limit"] / 2**20, 0),
+        "limited_by": result["limited_by"],
+        "rates": [number(rate, 0) for rate in (by_clock, by_core)],
+        "share": number(100 * first["core_seconds"] / (first["seconds"] * result["cores"]), 0),
+        "hours": [number(STATED_ROWS / rate / 3600, 2) for rate in (by_clock, by_core)],
+        "own": {name: number(own["own_bytes"] / 2**20, 0) for name, own in steps.items()},
+        "place": place_of(result),
+    }
+
+
 def _columns(points: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     """Return the columns of the points along one axis; a point that failed has its error instead of a time."""
     return {
@@ -142,6 +168,7 @@ def render(results: Sequence[Result]) -> str:
         captured=all(each.get("capture") for each in steps),
         growth=growth,
         method_remarks=method_remarks(results),
+        large=large_facts(results),
         plots=plot_names(results),
         machines=machines(results),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,3 +105,23 @@ def test_methods_are_measured_on_random_weights_at_one_length(script: Script, tm
     assert (facts["shape"], facts["length"], facts["errors"]) == ("tiny", 16, {})
     assert set(facts["ratios"]) == set(facts["absolute"]) == {"PAL", "PCGrad"}
     assert facts["plain"]["run_seconds"] > 0
+
+
+def test_a_large_set_is_generated_read_and_drawn(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALBERT_CACHE", str(tmp_path / "large" / "cache"))
+    large_data = script("large_data")
+    large_data.generate(tmp_path / "large", 10, 3)
+    assert {path.suffix for path in (tmp_path / "large").glob("part-*")} == {".parquet", ".csv", ".jsonl"}
+    found = large_data.build(tmp_path / "large")
+    assert found["rows"] == 10 and found["tokens"] > 30 and found["cache_bytes"] > 0
+    assert large_data.shuffle(50_001) == {"drawn_once": 50_001}
+
+
+def test_a_process_over_its_memory_limit_ends(script: Script) -> None:
+    memory_limit = script("memory_limit")
+    command = [sys.executable, "-c", "bytearray(2**29).replace(b'a', b'b')"]
+    assert memory_limit.run_limited([sys.executable, "-c", ""], 2**28)
+    with pytest.raises(SystemExit, match="ended with"):
+        memory_limit.run_limited(command, 2**28)
