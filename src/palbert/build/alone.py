@@ -7,6 +7,7 @@ from pathlib import Path
 from palbert.build.checkpoint import OpenedCheckpoint
 from palbert.build.machine import Machine
 from palbert.build.tokenizer import load_tokenizer
+from palbert.errors import EncoderError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import MINILM, SENTENCE_SETTINGS, load_encoder, resolve_encoder
 from palbert.runtime.json_objects import read_object_if_there
@@ -26,6 +27,11 @@ def open_encoder(name: str, machine: Machine) -> OpenedCheckpoint:
     tokenizer, encoder = load_tokenizer(folder), load_encoder(folder)
     model = MultiTaskModel(encoder, heads={}, poolings={})
     length = usual_length(folder, most=encoder.config.max_length)
+    if length <= tokenizer.template.single:
+        raise EncoderError(
+            f"{folder}: texts of {length} tokens leave no room between {tokenizer.template.single} special tokens.",
+            hint=f"Correct {' or '.join(f'{key} in {file}' for file, key in LENGTHS.items())}.",
+        )
     return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, {}, {"max_length": length})
 
 

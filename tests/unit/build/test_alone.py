@@ -39,6 +39,14 @@ def test_the_length_is_the_first_that_the_folder_gives_up_to_the_positions(
     assert usual_length(folder, most=128) == length
 
 
+@pytest.mark.parametrize("length", [1, 2])
+def test_lengths_without_room_for_text_are_refused(length: int, tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path / "encoder"))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length}))
+    with pytest.raises(EncoderError, match=f"texts of {length} tokens leave no room between 2 special tokens"):
+        open_encoder(str(folder), Machine.of("cpu", "fp32"))
+
+
 def test_a_damaged_file_of_lengths_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_encoder, tmp_path / "encoder"))
     (folder / "sentence_bert_config.json").write_text("[")

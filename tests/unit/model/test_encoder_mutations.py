@@ -31,8 +31,6 @@ def compute(folder: Path) -> Results | None:
     except PalbertError:
         return None
     tokens, length = (opened.tokenizer(TEXTS),), opened.description["max_length"]
-    if length <= opened.tokenizer.template.single:
-        return None
     found = []
     for number in range(len(TEXTS)):
         batch = collate([Portion("a", "a", tokens, torch.tensor([number]).numpy(), length)], opened.tokenizer.template)
