@@ -24,8 +24,6 @@ else:
     import fcntl
 
 FORMAT = 1
-KINDS = ("train", "epoch", "evaluation", "end")
-"""What lines of metrics.jsonl are about."""
 
 
 def mark() -> str:
@@ -49,16 +47,6 @@ def is_resolved_recipe(recipe: Path) -> bool:
         return bool(content["encoder"]["name"] and content["provenance"]["versions"]["palbert"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def is_metrics_log(metrics: Path) -> bool:
-    """Whether a file is the log of a run of an earlier version, which begins with an evaluation before training."""
-    try:
-        with metrics.open(encoding="utf-8") as stream:
-            content = json.loads(stream.readline())
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("kind") in KINDS and {"epoch", "step"} <= content.keys()
 
 
 @contextmanager

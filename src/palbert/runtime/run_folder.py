@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.files import disk_errors, is_temporary, move_away, recover_folder, recover_folders, write_text
-from palbert.runtime.ownership import is_marked, is_metrics_log, is_resolved_recipe, locked_folder, mark
+from palbert.runtime.ownership import is_marked, is_resolved_recipe, locked_folder, mark
+from palbert.runtime.run_files import foreign_files
 
 SPLITS = ("train", "dev", "test")
+HALF_WRITTEN = re.compile(r"\.(best|best-.+|last|previous)\..+")
+"""Names of checkpoints that are being written; those of earlier versions end in other ways than today's."""
 LAST, PREVIOUS = "last", "previous"
 
 
@@ -114,12 +118,13 @@ class RunFolder:
     @property
     def exists(self) -> bool:
         """Whether a run is here that palbert can prove to have written."""
-        return is_marked(self.marker) or is_resolved_recipe(self.recipe) or is_metrics_log(self.metrics)
+        return is_marked(self.marker) or is_resolved_recipe(self.recipe)
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing is here but what a run killed at its very start leaves."""
-        return all(path == self.marker or is_temporary(path.name) for path in self.path.iterdir())
+        """Whether nothing is here but what a run killed at its very start leaves: it has not done anything yet."""
+        own = (self.marker, self.recipe) if self._is_marked else (self.marker,)
+        return all(path in own or is_temporary(path.name) for path in self.path.iterdir())
 
     @property
     def has_begun(self) -> bool:
@@ -179,6 +184,22 @@ class RunFolder:
                 hint="Add --resume to continue it, --force to replace it, or give another folder with --out "
                 "(in Python: resume=True, force=True, out=...).",
             )
+        self._refuse_foreign([*self._replaced, self.pretrained])
+
+    @property
+    def _replaced(self) -> list[Path]:
+        """The folders that a new run replaces."""
+        return [self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations]
+
+    def _refuse_foreign(self, folders: list[Path]) -> None:
+        """Raise RunFolderError if folders of the run hold something that palbert did not write."""
+        found = list(foreign_files(self.path, folders))
+        if found:
+            more = f", nor were {len(found) - 1} others" if found[1:] else ""
+            raise RunFolderError(
+                f"{found[0]}: was not written by palbert{more}, and would be removed with the run.",
+                hint="Move it out of the run folder, or give another folder with --out.",
+            )
 
     def clear(self, *, keep_pretrained: bool = False, keep_rows: Collection[str] = ()) -> None:
         """Remove the files of a former run, and only those, and make the folder.
@@ -187,27 +208,43 @@ class RunFolder:
             keep_pretrained: Leave the run's own pretraining.
             keep_rows: Files to leave, where a run is trained again from its own recipe.
         """
-        pretrained = [] if keep_pretrained else [self.pretrained]
+        folders = self._replaced if keep_pretrained else [*self._replaced, self.pretrained]
+        self._refuse_foreign(folders)
         self.claim()
         with disk_errors(self.path):
-            own = (self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations)
-            for folder in (*own, *pretrained):
+            rows = [file for file in self._former_rows() if str(file) not in keep_rows]
+            for folder in folders:
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
-            rows = [file for file in self.rows.glob("*.jsonl") if str(file) not in keep_rows]
             logs = (self.recipe, self.metrics, self.non_finite, self.spikes, self.baselines, self.trackers, self.folds)
             for file in (*logs, *reports, *rows):
                 file.unlink(missing_ok=True)
-            if self.rows.is_dir() and not any(self.rows.iterdir()):
+            if rows and not any(self.rows.iterdir()):
                 self.rows.rmdir()
+
+    def _former_rows(self) -> list[Path]:
+        """Return the files of rows that were given in memory: those that the run's recipe names."""
+        folder = self.path / self.rows.name
+        if folder.is_symlink() or not folder.is_dir() or not self.recipe.is_file():
+            return []
+        recipe = self.recipe.read_text("utf-8", errors="replace")
+        return [file for file in self.rows.glob("*.jsonl") if f'"{folder.name}/{file.name}"' in recipe]
+
+    def remove(self) -> None:
+        """Remove a run, and its folder unless other files are in it."""
+        self.clear()
+        self.marker.unlink()
+        with suppress(OSError):
+            self.path.rmdir()
 
     def sweep(self) -> None:
         """Restore what a killed run had moved away, and remove its half-written checkpoints."""
         if self.checkpoints.is_dir():
             recover_folders(self.checkpoints)
         for folder in self.checkpoints.glob(".*"):  # the caller holds the run's lock: nobody is writing here
-            shutil.rmtree(folder, ignore_errors=True)
+            if HALF_WRITTEN.fullmatch(folder.name) and not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
 
     def restore_previous(self) -> None:
         """Put the checkpoint before `last` in its place, as it is damaged; `sweep` removes the damaged one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -158,9 +157,10 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
         _refuse_other_data(folder, recipe, done)
         return done
     if find_ranks().is_first:
+        for old in map(RunFolder, folder.path.glob("fold-[0-9]*")):  # there may have been more
+            if old.exists and not old.path.is_symlink():
+                old.remove()
         folder.clear()
-        for old in folder.path.glob("fold-*"):  # there may have been more
-            shutil.rmtree(old)
         write_text(folder.recipe, dump_recipe(recipe))
         _write(folder, folds, {})
     return {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palbert.runtime.ownership import is_marked, is_metrics_log, is_resolved_recipe, mark
+from palbert.runtime.ownership import is_marked, is_resolved_recipe, mark
 
 
 def test_a_marker_is_recognised(tmp_path: Path) -> None:
@@ -20,5 +20,5 @@ def test_a_marker_is_recognised(tmp_path: Path) -> None:
 )
 def test_other_files_are_not_taken_for_those_of_a_run(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-    assert not any(check(tmp_path / "file") for check in (is_marked, is_metrics_log, is_resolved_recipe))
-    assert not any(check(tmp_path / "absent") for check in (is_marked, is_metrics_log, is_resolved_recipe))
+    assert not any(check(tmp_path / "file") for check in (is_marked, is_resolved_recipe))
+    assert not any(check(tmp_path / "absent") for check in (is_marked, is_resolved_recipe))

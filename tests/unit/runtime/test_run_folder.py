@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from palbert.errors import CheckpointError, RunFolderError
+from palbert.runtime.files import is_temporary
+from palbert.runtime.ownership import mark
 from palbert.runtime.run_folder import RunFolder
 
 
@@ -29,10 +32,9 @@ def test_a_missing_or_empty_folder_is_free(tmp_path: Path) -> None:
 
 
 RECIPE = '[encoder]\nname = "minilm"\n[provenance.versions]\npalbert = "0.9"\n'
-METRICS = '{"kind": "evaluation", "epoch": 0, "step": 0, "overall": 0.5, "tasks": {}}\n'
 
 
-@pytest.mark.parametrize(("left", "content"), [("recipe.toml", RECIPE), ("metrics.jsonl", METRICS), ("claimed", "")])
+@pytest.mark.parametrize(("left", "content"), [("recipe.toml", RECIPE), ("claimed", "")])
 def test_a_run_is_overwritten_only_with_force(tmp_path: Path, left: str, content: str) -> None:
     (tmp_path / left).write_text(content)
     if left == "claimed":
@@ -179,3 +181,106 @@ def test_a_run_killed_at_its_first_write_can_be_started_again_in_every_way(
 ) -> None:
     (tmp_path / left).touch()
     RunFolder(tmp_path).check_free(resume=resume, force=force)
+
+
+MARKED, HALF = ".palbert-run.json", ".recipe.toml.0123456789ab.part"
+KILLED = {
+    "nothing": (),
+    "half a marker": (".palbert-run.json.0123456789ab.part",),
+    "marker": (MARKED,),
+    "half a recipe": (MARKED, HALF),
+    "recipe": (MARKED, "recipe.toml"),
+}
+
+
+@pytest.mark.parametrize("left", KILLED.values(), ids=KILLED)
+@pytest.mark.parametrize("options", [{}, {"force": True}, {"resume": True}], ids=["plain", "force", "resume"])
+def test_a_folder_whose_run_was_killed_at_its_very_start_can_be_trained_into(
+    tmp_path: Path, left: tuple[str, ...], options: dict[str, bool]
+) -> None:
+    run = RunFolder(tmp_path)
+    for name in left:
+        (tmp_path / name).write_text(mark() if name == MARKED else RECIPE)
+    if options.get("resume") and not left:
+        pytest.skip("nothing has been there")
+    run.check_free(**{"resume": False, "force": False, **options})
+    run.clear()
+    assert [path.name for path in tmp_path.iterdir() if not is_temporary(path.name)] == [MARKED]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["checkpoints/notes.txt", "checkpoints/best/notes.txt", "checkpoints/mine/model.safetensors",
+     "predictions/own.ipynb", "submission/plan.md", "tensorboard/notes.txt", "evaluations/other/table.tex",
+     "pretrained/thesis.tex", "pretrained/checkpoints/last/notes.txt"],
+)  # fmt: skip
+def test_force_removes_no_file_that_palbert_did_not_write(run: RunFolder, name: str) -> None:
+    foreign = run.path / name
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_text("mine")
+    before = sorted(run.path.rglob("*"))
+    for remove in (lambda: run.check_free(resume=False, force=True), run.clear):
+        with pytest.raises(RunFolderError, match=rf"{foreign}: was not written by palbert.*Move it out.*--out"):
+            remove()
+    assert sorted(run.path.rglob("*")) == before and foreign.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "predictions", "checkpoints/best", "evaluations/x", "pretrained"])
+def test_force_follows_no_link(run: RunFolder, tmp_path: Path, name: str) -> None:
+    outside, link = tmp_path / "outside", run.path / name
+    outside.mkdir()
+    (outside / "model.safetensors").write_text("precious")
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside)
+    for remove in (lambda: run.check_free(resume=False, force=True), run.clear):
+        with pytest.raises(RunFolderError, match=rf"{link}: was not written by palbert"):
+            remove()
+    assert link.is_symlink() and (outside / "model.safetensors").read_text() == "precious"
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_force_removes_only_rows_that_the_recipe_names(run: RunFolder, tmp_path: Path, linked: bool) -> None:
+    rows = tmp_path / "outside" if linked else run.path / "data"
+    rows.mkdir()
+    if linked:
+        (run.path / "data").symlink_to(rows)
+    (rows / "sst-train.jsonl").write_text("{}")
+    (rows / "mine.jsonl").write_text("{}")
+    run.recipe.write_text(RECIPE + '[[tasks.sst.train]]\npath = "data/sst-train.jsonl"\n')
+    run.clear()
+    left = ["mine.jsonl", "sst-train.jsonl"] if linked else ["mine.jsonl"]
+    assert sorted(file.name for file in rows.iterdir()) == left
+
+
+def test_sweeping_leaves_hidden_files_of_others(run: RunFolder) -> None:
+    for name in (".git", ".best.k7x2", ".last.0123456789ab.part"):
+        (run.checkpoints / name).mkdir()
+    run.sweep()
+    assert sorted(path.name for path in run.checkpoints.glob(".*")) == [".git"]
+
+
+def test_removing_a_run_leaves_other_files(run: RunFolder) -> None:
+    (run.path / "notes.txt").write_text("mine")
+    run.remove()
+    assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
+    (run.path / "notes.txt").unlink()
+    run.claim()
+    run.remove()
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize("name", ["last", "previous"])
+def test_a_crash_between_the_renames_of_a_checkpoint_leaves_last_and_previous(tmp_path: Path, name: str) -> None:
+    run = RunFolder(tmp_path)
+    for each in ("last", "previous"):
+        (run.checkpoints / each).mkdir(parents=True)
+        (run.checkpoints / each / "palbert.json").write_text(each)
+    run.previous.rename(run.checkpoints / ".previous.0123456789ab.old")
+    if name == "last":  # the crash came one rename later
+        run.last.rename(run.previous)
+    assert run.has_begun and run.checkpoint("last") == run.last
+    run.sweep()
+    assert [(each / "palbert.json").read_text() for each in (run.last, run.previous)] == ["last", "previous"]
+    assert len(list(run.checkpoints.iterdir())) == 2
