@@ -61,6 +61,28 @@ class TrainingError(PalbertError):
     exit_code = 1
 
 
+class AnswerError(PalbertError):
+    """A model that computed something else than numbers for a row.
+
+    Args:
+        what: The answer, as a message calls it.
+        row: The number of the row, from 0.
+        hint: What to do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, row: int, hint: str | None = None) -> None:
+        super().__init__(f"{what} of row {row + 1:,} is not a number.", hint=hint)
+        self.args = (what, row, hint)  # from which another process makes it again
+        self.what = what
+        self.row = row
+
+    def after(self, rows: int, file: Path) -> AnswerError:
+        """Return the same error for a row that comes after others in a file."""
+        return AnswerError(f"{file}: {self.what}", rows + self.row, self.hint)
+
+
 class StoppedError(KeyboardInterrupt):
     """Ctrl-C during training: the run stopped after a complete step and can be resumed.
 

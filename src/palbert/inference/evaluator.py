@@ -16,7 +16,7 @@ from palbert.data.collate import Portion, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
-from palbert.errors import RecipeError
+from palbert.errors import AnswerError, RecipeError
 from palbert.inference.decisions import Decision
 from palbert.inference.forward import Forward, ReplayedForward
 from palbert.inference.questions import OneTask, Question, SeveralTasks, share_a_pass
@@ -119,6 +119,7 @@ class Inference:
                 line.advance(len(chosen))
         self.model.train(was_training)
         self.ranks.add_in_place(outputs)  # rows of other processes are 0 here: the sum is exact
+        _refuse_broken(outputs, packing.task)
         return outputs
 
 
@@ -131,6 +132,18 @@ def _checked(outputs: Tensor, task: str, shape: tuple[int, int]) -> Tensor:
         f"expected {shape}.",
         hint="A pooling returns (sequences, hidden), a head (examples, outputs).",
     )
+
+
+def _refuse_broken(outputs: Tensor, task: str) -> None:
+    """Raise AnswerError if a row has outputs that are NaN or infinite."""
+    broken = (~outputs.isfinite()).any(dim=1).nonzero()
+    if len(broken):
+        raise AnswerError(
+            f"tasks.{task}: the output" if task else "The vector",
+            int(broken[0]),
+            hint="Divisions and logarithms in a head or pooling of your own may give such numbers; in half precision, "
+            'large numbers become infinite: take run.precision = "fp32" (--precision fp32).',
+        )
 
 
 def evaluate_tasks(

@@ -20,6 +20,7 @@ from palbert.runtime.files import new_file
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.tasks.spec import Task
+from palbert.verbs.engines.engine import rows_of
 from palbert.verbs.predict import Predictor, load
 
 Write = Callable[[Chunk, NDArray[np.float32]], None]
@@ -72,7 +73,7 @@ def embed_file(
     if output.exists() and not force:
         raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
     open_writer = _opener(output)
-    specs = [predictor.task(task)] if task is not None else list(predictor.tasks.values())
+    specs = list(predictor.tasks.values()) if task is None else [predictor.task(task)]
     dialect = (settings or FileSettings()).dialect_over(specs[0].dialect if specs else PLAIN)
     there = column_names(str(source), dialect=dialect)
     name = _text_column(specs, str(source), there, column)
@@ -84,10 +85,10 @@ def embed_file(
         bar(f"embedding {source.name}", total=count_rows(str(source), dialect=dialect)) as line,
     ):
         for chunk in read_chunks(str(source), dialect=dialect, size=CHUNK):
-            cells = chunk.column(name) if name in chunk.columns else [None] * len(chunk)
-            texts = [text or "" for text in cells]
+            texts = [text or "" for text in (chunk.column(name) if name in chunk.columns else [""] * len(chunk))]
             empty += sum(not text.strip() for text in texts)
-            write(chunk, predictor.embed(texts, pooling=pooling, normalise=normalise, task=task))
+            with rows_of(source, after=done):
+                write(chunk, predictor.embed(texts, pooling=pooling, normalise=normalise, task=task))
             done += len(chunk)
             line.advance(len(chunk))
     if empty:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from palbert.errors import AnswerError
 from palbert.verbs.answer_columns import AnswerColumns
 
 Columns = dict[str, list[Any]]
@@ -60,6 +62,24 @@ class LocalEngine(Engine):
         advance: Callable[[int], None],
     ) -> Scored:
         """Yield each block with its columns of answers, as soon as it is read."""
+        done = 0
         for block in blocks():
-            yield block, question.answers(block.texts)
+            with rows_of(source, after=done):
+                answers = question.answers(block.texts)
+            yield block, answers
             advance(block.rows)
+            done += block.rows
+
+
+@contextmanager
+def rows_of(source: Path, *, after: int) -> Iterator[None]:
+    """Let an error about a row of a block name the row of the file.
+
+    Args:
+        source: The file.
+        after: The rows of the file before the block.
+    """
+    try:
+        yield
+    except AnswerError as error:
+        raise error.after(after, source) from error
