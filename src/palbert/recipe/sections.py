@@ -230,3 +230,5 @@ class Provenance(Value):
     """Hash of each data file."""
     teachers_sha256: dict[str, str] = Field(default_factory=dict)
     """Hash of each teacher's weights."""
+    threads: int | None = None
+    """Threads that torch computed with, where the device is the CPU: sums are rounded differently with others."""

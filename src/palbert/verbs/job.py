@@ -36,7 +36,13 @@ from palbert.training.progress_hooks import ShowProgress
 from palbert.training.trackers import Tracker
 from palbert.training.trainer import Hook, Position, Trainer
 from palbert.verbs.in_memory import StagedRows
-from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
+from palbert.verbs.provenance import (
+    compare_provenance,
+    provenance_of,
+    refuse_another_recipe,
+    refuse_own_encoder,
+    warn_of_other_threads,
+)
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +205,7 @@ class Job(ABC):
 
     def set_provenance(self, files: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> None:
         """Record in the recipe what the run is made from; warn if an earlier run of it was made from something else."""
-        provenance = provenance_of(self.encoder_folder, files, teachers)
+        provenance = provenance_of(self.encoder_folder, files, teachers, device=self.machine.device)
         compare_provenance(self.recipe.provenance, provenance)
         self.recipe = self.recipe.model_copy(update={"provenance": provenance})
 
@@ -207,6 +213,7 @@ class Job(ABC):
         """Write the recipe; return what checkpoints/last holds, or clear the folder for a new run and return None."""
         if self.resume and self.folder.recipe.is_file():  # absent if the run was killed before it wrote anything
             refuse_another_recipe(self.folder.recipe, self.recipe)
+            warn_of_other_threads(self.folder.recipe, self.recipe)
         self.recipe = self.rows.moved(self.recipe, self.folder.rows)
         if self.ranks.is_first:
             self.folder.claim()

@@ -20,13 +20,20 @@ from palbert.model.pretrained import weights_sha256
 from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
+from palbert.reporting.wording import plural
 from palbert.runtime.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
 
 
-def provenance_of(encoder: Path, hashes: Mapping[str, str], teachers: Mapping[str, str] | None = None) -> Provenance:
-    """Return what a run is made from: versions, and hashes of the encoder, the data files and the teachers."""
+def provenance_of(
+    encoder: Path,
+    hashes: Mapping[str, str],
+    teachers: Mapping[str, str] | None = None,
+    *,
+    device: torch.device,
+) -> Provenance:
+    """Return what a run is made from: versions, hashes of the encoder, the data files and the teachers, and threads."""
     versions = {
         "palbert": __version__,
         "python": platform.python_version(),
@@ -39,6 +46,7 @@ def provenance_of(encoder: Path, hashes: Mapping[str, str], teachers: Mapping[st
         encoder_sha256=weights_sha256(encoder),
         data_sha256=dict(hashes),
         teachers_sha256=dict(teachers or {}),
+        threads=torch.get_num_threads() if device.type == "cpu" else None,
     )
 
 
@@ -54,6 +62,17 @@ def compare_provenance(former: Provenance | None, present: Provenance) -> None:
     for run, sha256 in present.teachers_sha256.items():
         if former.teachers_sha256.get(run, sha256) != sha256:
             log.warning("The teacher %s is not the one that the recipe was run with before.", run)
+
+
+def warn_of_other_threads(path: Path, recipe: Recipe) -> None:
+    """Warn if a run is resumed with another number of threads than it began with."""
+    former, present = (each.provenance or Provenance() for each in (load_run_recipe(path), recipe))
+    if former.threads and present.threads and former.threads != present.threads:
+        log.warning(
+            "the run began with %s and continues with %d: the last digits of its weights will differ from those of an "
+            "uninterrupted run. To resume with the same, set OMP_NUM_THREADS=%d.",
+            plural(former.threads, "thread"), present.threads, former.threads,
+        )  # fmt: skip
 
 
 def refuse_own_encoder(folder: RunFolder, encoder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from palbert import __version__
 from palbert.errors import RecipeError, RunFolderError
@@ -13,11 +14,19 @@ from palbert.recipe.load import dump_recipe, make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import Provenance
 from palbert.runtime.run_folder import RunFolder
-from palbert.verbs.provenance import compare_provenance, provenance_of, refuse_another_recipe, refuse_own_encoder
+from palbert.verbs.provenance import (
+    compare_provenance,
+    provenance_of,
+    refuse_another_recipe,
+    refuse_own_encoder,
+    warn_of_other_threads,
+)
 
 
 def test_provenance_holds_versions_and_hashes(tiny_encoder: Path) -> None:
-    found = provenance_of(tiny_encoder, {"a.tsv": "1"}, {"runs/t": "2"})
+    found = provenance_of(tiny_encoder, {"a.tsv": "1"}, {"runs/t": "2"}, device=torch.device("cpu"))
+    assert found.threads == torch.get_num_threads()
+    assert provenance_of(tiny_encoder, {}, device=torch.device("cuda")).threads is None
     assert found.versions["palbert"] == __version__ and {"torch", "numpy", "python"} <= found.versions.keys()
     assert found.data_sha256 == {"a.tsv": "1"} and found.teachers_sha256 == {"runs/t": "2"}
     assert len(found.encoder_sha256 or "") == 64
@@ -45,6 +54,25 @@ def test_changed_content_of_a_data_file_raises_a_warning(
 def test_a_recipe_that_was_never_run_gives_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     compare_provenance(None, Provenance(encoder_sha256="e"))
     assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "warns"), [(2, 4, True), (4, 4, False), (None, 4, False), (2, None, False)]
+)
+def test_resuming_with_another_number_of_threads_gives_a_warning(
+    former: int | None, present: int | None, warns: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (
+        make_recipe({"data": "samples", "tasks": ["sst"]}).model_copy(
+            update={"provenance": Provenance(threads=threads)}
+        )
+        for threads in (former, present)
+    )
+    (tmp_path / "recipe.toml").write_text(dump_recipe(first), "utf-8")
+    warn_of_other_threads(tmp_path / "recipe.toml", second)
+    refuse_another_recipe(tmp_path / "recipe.toml", second)
+    said = "the run began with 2 threads and continues with 4"
+    assert (said in caplog.text and "set OMP_NUM_THREADS=2" in caplog.text) if warns else not caplog.text
 
 
 @pytest.mark.parametrize("place", [".", "inside", "inside/deeper"])
