@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,13 @@ from palbert.terminal import (
 
 INTERRUPTED = 130
 """The exit code of a program that was ended by Ctrl-C."""
+NO_MEMORY = ("DefaultCPUAllocator: can't allocate", "out of memory")
+"""What torch's errors say where the memory of the CPU or of a GPU is full."""
+SMALLER = (
+    "Make batch_size or max_length smaller, or set training.accumulation; palbert train --dry-run shows the memory."
+)
+WRONG_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
+"""Errors about a path that was given, whatever the disk holds."""
 VERBS = {
     "Train": (demo, train, pretrain, recipes, parts),
     "Use": (predict, embed),
@@ -139,10 +147,13 @@ def _run() -> None:
         if debug:
             print_traceback()
         print_error(str(error), None)
-        sys.exit(1)
+        sys.exit(2 if error.errno in WRONG_NAMES else 1)
     except Exception as error:
         if debug:
             print_traceback()
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY):
+            print_error("there is not enough memory on this machine.", SMALLER)
+            sys.exit(1)
         print_error(f"{type(error).__name__}: {error}", _whose_bug())
         sys.exit(1)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
+
+MOST_SHOWN, MOST_COMPARED, LONGEST_NAME = 60, 5_000, 100
+"""Names that a message lists, names that are compared with a wrong one, and characters of a name."""
 
 
 class PalbertError(ValueError):
@@ -111,6 +114,14 @@ class MissingExtraError(PalbertError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the known names, and the nearest one if any is near, as the end of an error message."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    comparable = [each for each in names[:MOST_COMPARED] if len(each) <= LONGEST_NAME]
+    near = difflib.get_close_matches(name, comparable, n=1) if len(name) <= LONGEST_NAME else []
     suggestion = f" Did you mean '{near[0]}'?" if near else ""
-    return f"Known: {', '.join(names)}.{suggestion}"
+    return f"Known: {listed(names)}.{suggestion}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message: not more than a reader can use, and each cut where it is long."""
+    shown = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…" for name in names[:MOST_SHOWN]]
+    more = len(names) - len(shown)
+    return ", ".join([*shown, *([f"and {more:,} more"] if more else [])])

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from palbert.errors import PalbertError, RecipeError, did_you_mean
+
+MOST = 1_000_000_000
+"""The largest whole number that a setting can be: of steps, rows, tokens, sizes, … A seed may be larger."""
 
 
 def check_number(
@@ -26,28 +30,38 @@ def check_number(
 ) -> float:
     """Return a number if it is within its bounds; `above` and `below` are exclusive."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = number and not (isinstance(value, int) and abs(value) > sys.float_info.max)  # no float can hold it
     within = number and least <= value <= most and (value > above or above == -math.inf)
     within = within and (value < below or below == math.inf)
     if not within or (finite and not math.isfinite(value)):
         bounds = {"from": least, "above": above, "below": below, "up to": most}
         described = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
-        raise PalbertError(f"{name}: expected a number{' ' * bool(described)}{described}, found {value!r}.")
+        raise PalbertError(f"{name}: expected a number{' ' * bool(described)}{described}, found {shown(value)}.")
     return value
 
 
-def check_count(name: str, value: int, *, least: int = 0, most: int | None = None) -> int:
-    """Return a whole number if it is at least `least`, and at most `most`."""
+def check_count(name: str, value: int, *, least: int = 0, most: int = MOST) -> int:
+    """Return a whole number if it is within its bounds."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        upper = "" if most is None else f" to {most:,}"
-        raise PalbertError(f"{name}: expected a whole number from {least}{upper}, found {value!r:.80}.")
+    if not whole or not least <= value <= most:
+        upper = f" to {most:,}" if most < MOST or (whole and value > most) else ""
+        raise PalbertError(f"{name}: expected a whole number from {least}{upper}, found {shown(value)}.")
     return value
+
+
+def shown(value: Any) -> str:
+    """Return how Python writes a value, cut where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python limits the digits of a whole number
+        return "a whole number of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def check_switch(name: str, value: bool) -> bool:
     """Return a value if it is true or false."""
     if not isinstance(value, bool):
-        raise PalbertError(f"{name}: expected true or false, found {value!r}.")
+        raise PalbertError(f"{name}: expected true or false, found {shown(value)}.")
     return value
 
 

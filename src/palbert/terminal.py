@@ -20,6 +20,10 @@ NOTES = "palbert.verbs.notes"
 """The logger of a report's notes, which `print_summary` shows."""
 
 
+LONGEST_LINE, MOST_LINES = 2_000, 200
+"""Characters of a line, and lines, of an error message in a terminal."""
+
+
 def say(text: str) -> None:
     """Print a text on stdout: exactly in a pipe or a file, with visible control characters in a terminal."""
     if sys.stdout.isatty() or not _can_be_written(text):
@@ -94,9 +98,16 @@ def how_to_continue(stop: StoppedError) -> str:
 
 def print_error(message: str, hint: str | None) -> None:
     """Print on stderr what went wrong and what to do about it."""
-    typer.echo(visible(f"error: {message}"), err=True)
+    typer.echo(visible(_cut(f"error: {message}")), err=True)
     if hint:
-        typer.echo(visible(f"  {hint}"), err=True)
+        typer.echo(visible(_cut(f"  {hint}")), err=True)
+
+
+def _cut(text: str) -> str:
+    """Cut what is too long to be read, such as a text of a megabyte that a message repeats."""
+    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in text.split("\n")]
+    more = len(lines) - MOST_LINES
+    return "\n".join([*lines[:MOST_LINES], *([f"… and {more:,} more lines"] if more > 0 else [])])
 
 
 def print_details(details: str) -> None:

@@ -196,6 +196,26 @@ def test_a_file_that_cannot_be_read_is_not_reported_as_a_bug(cli: Cli, monkeypat
     assert "Traceback" in cli("recipes", "--debug").err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError("Unable to allocate 7.45 GiB"), RuntimeError("DefaultCPUAllocator: can't allocate memory: 3 bytes")],
+)
+def test_a_full_memory_is_not_reported_as_a_bug(error: Exception, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("palbert.recipe.load.list_recipes", fail)
+    result = cli("recipes")
+    assert result.code == 1 and result.err.startswith(
+        "error: there is not enough memory on this machine.\n  Make batch_size"
+    )
+
+
+def test_a_name_that_is_too_long_is_wrong_input(cli: Cli) -> None:
+    result = cli("predict", "x" * 5000, "--text", "a")
+    assert result.code == 2 and "File name too long" in result.err and len(result.err) < 3000
+
+
 def test_bugs_of_user_classes_in_the_current_folder_are_not_reported_as_bugs_of_palbert(tmp_path: Path) -> None:
     (tmp_path / "failing_heads.py").write_text(
         "from palbert.extend import Head\n\n\nclass Failing(Head):\n"

@@ -13,6 +13,7 @@ from palbert.errors import (
     StoppedError,
     TrainingError,
     did_you_mean,
+    listed,
 )
 from palbert.terminal import how_to_continue
 
@@ -61,3 +62,10 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
 def test_unknown_names_are_refused_with_all_known_ones_and_the_nearest() -> None:
     assert did_you_mean("sst-2", ["sts", "sst"]) == "Known: sst, sts. Did you mean 'sst'?"
     assert did_you_mean("zzz", ["sts", "sst"]) == "Known: sst, sts."
+
+
+def test_a_message_lists_no_more_names_than_a_reader_can_use() -> None:
+    names = [f"column{number}" for number in range(100_000)]
+    assert did_you_mean("colum1", names).endswith("and 99,940 more. Did you mean 'column1'?")
+    assert listed(["a", "b" * 200]) == f"a, {'b' * 100}…"
+    assert "Did you mean" not in did_you_mean("x" * 100_000, ["x" * 100_000])

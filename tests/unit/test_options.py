@@ -22,7 +22,10 @@ from palbert.options import check_count, check_number, check_options, check_swit
         (math.nan, {"finite": False}, "rate: expected a number, found nan."),
         (True, {}, "rate: expected a number, found True."),
         ("1", {}, "rate: expected a number, found '1'."),
+        (10**400, {}, f"rate: expected a number, found 1{'0' * 78}…."),
+        (10**5000, {}, "rate: expected a number, found a whole number of thousands of digits."),
     ],
+    ids=range(10),  # pytest cannot write the last value either
 )
 def test_a_number_outside_its_bounds_is_refused(value: Any, bounds: dict[str, Any], message: str) -> None:
     with pytest.raises(PalbertError) as caught:
@@ -110,3 +113,10 @@ def test_a_part_that_does_not_take_what_palbert_passes_is_refused() -> None:
 
 def test_takes_looks_at_the_arguments() -> None:
     assert takes(Part, "layers") and not takes(Part, "width") and not takes(Bare, "layers")
+
+
+@pytest.mark.parametrize("value", [10**9 + 1, 2**63, 10**400, 10**5000], ids=range(4))
+def test_a_count_beyond_any_use_is_refused(value: int) -> None:
+    assert check_count("size", 10**9) == 10**9
+    with pytest.raises(PalbertError, match=r"size: expected a whole number from 0 to 1,000,000,000, found (1|9|a )"):
+        check_count("size", value)

@@ -175,3 +175,10 @@ def test_nothing_else_prints() -> None:
     printing = re.compile(r"\b(typer\.echo|(?<!\.)print|traceback\.print_\w+|sys\.std(out|err)\.write)\(")
     found = {path.name for path in root.rglob("*.py") if printing.search(path.read_text("utf-8"))}
     assert found == {"terminal.py"}
+
+
+def test_a_message_that_repeats_a_long_text_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.print_error("x" * 10**6, "y\n" * 1000)
+    message, *hint = capsys.readouterr().err.splitlines()
+    assert len(message) == 2001 and message.endswith("x…")
+    assert len(hint) == 201 and hint[-1] == "… and 801 more lines"

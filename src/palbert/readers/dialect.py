@@ -71,7 +71,11 @@ def check_header(header: object) -> Header:
     if isinstance(header, bool):
         return header
     names = tuple(header) if isinstance(header, list | tuple) else ()
-    if not names or not all(isinstance(name, str) and name.strip() for name in names) or len(set(names)) < len(names):
+    if (
+        not names
+        or not all(isinstance(name, str) and name.strip() for name in names)
+        or (len({name.strip() for name in names}) < len(names))
+    ):
         raise ValueError(
             f'expected true, false or a different name for each column, ["text", "label"], found {header!r}'
         )

@@ -14,7 +14,7 @@ from typing import Any
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers.chunk import Chunk, as_text
 from palbert.readers.dialect import Dialect
-from palbert.readers.headers import name_columns
+from palbert.readers.headers import columns_by_name, name_columns
 
 Row = tuple[int, list[Any]]
 DAMAGE = (
@@ -121,7 +121,7 @@ def _chunks(file: Path, header: list[str], rows: Iterator[Row], *, size: int) ->
 
 def _chunk(file: Path, header: list[str], rows: list[list[Any]], lines: list[int]) -> Chunk:
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
-    return Chunk(str(file), dict(zip(header, columns, strict=True)), lines)
+    return Chunk(str(file), columns_by_name(str(file), header, columns, lines), lines)
 
 
 def _refuse_formulas(chunk: Chunk, header: list[str], *, sheet: str | None) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import DataError, did_you_mean
+from palbert.errors import DataError, did_you_mean, listed
 from palbert.readers.dialect import Header
 
 WITH_HEADER = (".csv", ".tsv", ".xlsx")
 """Files whose first line names the columns."""
+AROUND = " \t\r\n\u00a0\u200b\ufeff"
+"""Signs at the ends of a name that nobody sees: spaces, line breaks, byte order marks."""
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE | re.ASCII)
 """A number, which is not the name of a column."""
 WORDS = 6
@@ -32,16 +34,49 @@ def name_columns(path: str, line: int, first: Sequence[str], header: Header | No
     if isinstance(header, tuple):
         if first and set(first) <= set(header):
             raise DataError(
-                f"{path}, line {line}: the file has a header of its own: {', '.join(first)}.",
+                f"{path}, line {line}: the file has a header of its own: {listed(first)}.",
                 hint="Leave header out for this file.",
             )
         return list(header), True
     if not any(name.strip() for name in first):
         raise DataError(f"{path}, line {line}: expected a header with column names, found none.")
-    if (name := repeated(filter(str.strip, first))) is not None:
-        hint = headless_hint(path, first) or "Rename one of them."
-        raise DataError(f"{path}, line {line}: two columns are named '{name}'.", hint=hint)
+    check_names(f"{path}, line {line}", filter(str.strip, first), hint=headless_hint(path, first))
     return list(first), False
+
+
+def check_names(place: str, names: Iterable[str], *, hint: str = "") -> None:
+    """Raise DataError if two columns have one name; spaces and byte order marks around it do not make it another."""
+    if (name := repeated(each.strip(AROUND) for each in names)) is not None:
+        hint = hint or "Rename one of them; spaces around a name do not make it another."
+        raise DataError(f"{place}: two columns are named '{name:.80}'.", hint=hint)
+
+
+def columns_by_name(
+    path: str, header: Sequence[str], columns: Sequence[list[Any]], lines: Sequence[int]
+) -> dict[str, list[Any]]:
+    """Return columns by their names, which only empty ones may share; of columns without a name, one can be kept.
+
+    Args:
+        path: The file.
+        header: The name of each column.
+        columns: The values of each column.
+        lines: The line of each row.
+    """
+    found: dict[str, list[Any]] = {}
+    for name, column in zip(header, columns, strict=True):
+        if name in found and _first_value(found[name]) is not None:
+            if (row := _first_value(column)) is not None:
+                raise DataError(
+                    f"{path}, line {lines[row]}: two columns have values but no name, here {column[row]!r:.40}.",
+                    hint="Name them in the first line, or remove one.",
+                )
+            continue
+        found[name] = column
+    return found
+
+
+def _first_value(column: Sequence[Any]) -> int | None:
+    return next((row for row, value in enumerate(column) if value not in (None, "")), None)
 
 
 def repeated(names: Iterable[str]) -> str | None:
@@ -109,5 +144,5 @@ def _looks_like_data(name: str) -> bool:
 
 
 def _example(width: int) -> str:
-    names = ["text", "label", *(f"column{number}" for number in range(3, width + 1))]
-    return ", ".join(f'"{name}"' for name in names[:width])
+    names = ["text", "label", *(f"column{number}" for number in range(3, min(width, 6) + 1))]
+    return ", ".join([*(f'"{name}"' for name in names[:width]), *(["…"] if width > len(names) else [])])

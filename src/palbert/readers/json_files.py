@@ -11,6 +11,7 @@ from typing import Any
 from palbert.errors import DataError
 from palbert.readers.chunk import Chunk
 from palbert.readers.encodings import open_text
+from palbert.readers.headers import check_names
 from palbert.readers.json_lines import Item, object_chunks
 from palbert.readers.json_values import check_unicode, read_value
 
@@ -72,6 +73,7 @@ class Text:
             found = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise DataError(f"{self.file}, line {line}: expected columns of the same length, found {found}.")
         check_unicode(str(self.file), values)
+        check_names(f"{self.file}, line {line}", whole)
         return dict(zip(whole, values, strict=True))
 
     def _refuse_inner_list(self, whole: dict[str, Any]) -> None:

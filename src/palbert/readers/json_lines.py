@@ -10,6 +10,7 @@ from typing import Any
 from palbert.errors import DataError
 from palbert.readers.chunk import Chunk
 from palbert.readers.encodings import open_text
+from palbert.readers.headers import check_names
 from palbert.readers.json_values import check_unicode, read_value
 
 Item = tuple[int, dict[str, Any]]
@@ -64,4 +65,5 @@ def _hint(line: str) -> str | None:
 
 def _chunk(file: Path, rows: list[dict[str, Any]], lines: list[int]) -> Chunk:
     names = dict.fromkeys(name for row in rows for name in row)
+    check_names(f"{file}, line {lines[0] if lines else 1}", names)
     return Chunk(str(file), {name: [row.get(name) for row in rows] for name in names}, lines)

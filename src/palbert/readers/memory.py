@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, MissingExtraError
-from palbert.readers.headers import repeated
+from palbert.options import shown
+from palbert.readers.headers import check_names
 from palbert.runtime.files import new_file
 
 Row = Mapping[str, Any]
@@ -124,6 +125,8 @@ def _object(value: Any) -> dict[str, str]:
 
 def _refuse_other_things(rows: Any, name: str) -> None:
     """Raise DataError, with the remedy, for what is often taken for rows."""
+    if isinstance(rows, list | tuple | Mapping):
+        return
     found = f"found {_described(rows)}"
     if isinstance(rows, str | os.PathLike):
         raise DataError(
@@ -192,8 +195,7 @@ def _arrow_rows(rows: Any, name: str) -> Iterator[Row]:
 
 
 def _unique(columns: list[str], name: str) -> list[str]:
-    if (column := repeated(columns)) is not None:
-        raise DataError(f"{name}: two columns are named '{column}'.", hint="Rename one of them.")
+    check_names(name, columns)
     return columns
 
 
@@ -204,5 +206,5 @@ def _described(value: Any) -> str:
         return f"the text {value!r:.60}"
     module = kind.__module__.partition(".")[0]
     return f"{'' if module == 'builtins' else module + '.'}{kind.__name__}" + (
-        f" {value!r:.60}" if isinstance(value, Sequence | int | float) else ""
+        f" {shown(value):.60}" if isinstance(value, Sequence | int | float) else ""
     )

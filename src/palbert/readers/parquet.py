@@ -9,16 +9,15 @@ from typing import Any
 
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers.chunk import Chunk
-from palbert.readers.headers import repeated
+from palbert.readers.headers import check_names
 
 
 def open_parquet(file: Path) -> Any:
     """Return the file as pyarrow opens it; two columns of one name are an error."""
     with _readable(file, "not a Parquet file"):
-        table = _pyarrow().parquet.ParquetFile(file)
+        table = _pyarrow().parquet.ParquetFile(file, page_checksum_verification=True)
         names = table.schema_arrow.names
-    if (name := repeated(names)) is not None:
-        raise DataError(f"{file}: two columns are named '{name}'.", hint="Rename one of them.")
+    check_names(str(file), names)
     return table
 
 

@@ -14,7 +14,7 @@ from palbert.readers.chunk import Chunk
 from palbert.readers.dialect import Dialect
 from palbert.readers.encodings import open_text
 from palbert.readers.files import suffix_of
-from palbert.readers.headers import name_columns
+from palbert.readers.headers import columns_by_name, name_columns
 from palbert.readers.separators import SAMPLE, Sample
 from palbert.runtime.files import allow_long_fields
 
@@ -110,4 +110,4 @@ def _too_wide(file: Path, line: int, row: Sequence[str], *, width: int, separato
 
 def _chunk(file: Path, header: list[str], rows: list[Any], lines: list[int]) -> Chunk:
     columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
-    return Chunk(str(file), dict(zip(header, columns, strict=True)), lines)
+    return Chunk(str(file), columns_by_name(str(file), header, columns, lines), lines)

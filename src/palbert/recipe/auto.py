@@ -38,7 +38,7 @@ def is_open(values: Mapping[str, Any]) -> bool:
     """Return whether a recipe's values say nothing about how long and how fast to train."""
     if values.get("phases"):
         return False
-    sections = {name: values.get(name) or {} for name in CHOSEN}
+    sections = {name: {} if values.get(name) is None else values[name] for name in CHOSEN}
     return all(
         isinstance(section, Mapping) and not any(key in section for key in (*CHOSEN[name], "auto"))
         for name, section in sections.items()

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.options import shown
 from palbert.recipe.likely import likely_key
 from palbert.recipe.schema import Recipe
 from palbert.tasks.catalog import CATALOG
@@ -59,7 +60,7 @@ def _explain(finding: ErrorDetails, schema: type[BaseModel]) -> list[str]:
         lines = problems if isinstance(problems, list) else [problems]
         return [_with_stop(f"{where}: {line}" if place else line) for line in lines]  # a recipe's name their places
     hidden = kind == "unknown_name" or isinstance(found, dict | list) or found is None
-    return [_with_stop(f"{where}: {finding['msg']}" + ("" if hidden else f", found {found!r}"))]
+    return [_with_stop(f"{where}: {finding['msg']}" + ("" if hidden else f", found {shown(found)}"))]
 
 
 def _unknown_key(place: list[str], schema: type[BaseModel]) -> Problem:

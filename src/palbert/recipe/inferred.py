@@ -95,7 +95,10 @@ class OpenTask(FileSettings):
 def _completed(name: str, task: Task, data: Any, folder: Path, *, check_files: bool) -> Task:
     """Return a task with all that it needs; each setting of its own stays as it is."""
     known = OpenTask.model_validate(with_lists(task, "train"))
-    files = known.files(data, folder)
+    try:
+        files = known.files(data, folder)
+    except RecipeError as error:
+        raise RecipeError(f"tasks.{name}.train: {error.message}", hint=error.hint) from None
     remote = any(is_remote(file.path) for file in files)
     found: Task = {}
     if files and not (remote and (not check_files or (known.text and known.target))):

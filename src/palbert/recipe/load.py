@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from palbert.recipe.paths import (
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.recipe.validate import validate
-from palbert.recipe.values import Files, plain, with_files
+from palbert.recipe.values import Files, plain, refuse_depth, with_files
 from palbert.registry.trust import admit, allow_recipe
 
 if sys.version_info >= (3, 11):
@@ -59,6 +60,7 @@ def load_recipe(
         files: Files of tasks that replace the recipe's own.
     """
     if isinstance(source, Mapping):
+        refuse_depth(source, "recipe")
         values, folder, name = plain(source), Path.cwd(), "recipe"
     else:
         path = find_recipe(source)
@@ -94,9 +96,13 @@ def load_run_recipe(path: Path, *, check_files: bool = False) -> Recipe:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file as nested values."""
+    if not path.is_file():
+        raise RecipeError(f"{path}: not a regular file." if path.exists() else f"{path}: no such file.")
     try:
         values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise RecipeError(f"{path}: not valid TOML: the values are nested too deeply.") from error
+    except ValueError as error:  # of the syntax, of the encoding, or a number of thousands of digits
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
     return values
 
@@ -104,16 +110,17 @@ def read_toml(path: Path) -> dict[str, Any]:
 def find_recipe(source: str | Path) -> Path:
     """Return the path of a recipe, given as a file or as the name of a built-in one."""
     path = Path(source)
-    if path.is_file():
+    if os.path.isfile(path):
         if path.suffix != ".toml" and not is_data_file(path):
             raise _unknown_kind(path)
         return path
     builtin = BUILTIN_FOLDER / f"{source}.toml"
-    if builtin.is_file():
+    if os.path.isfile(builtin):
         return builtin
     known = did_you_mean(str(source), [recipe.stem for recipe in BUILTIN_FOLDER.glob("*.toml")])
     if is_data_file(path):
-        raise RecipeError(f"No such file: {source}")
+        there = os.path.lexists(path)
+        raise RecipeError(f"{source}: not a regular file." if there else f"No such file: {source}")
     if path.suffix not in ("", ".toml"):
         raise _unknown_kind(path)
     raise RecipeError(f"No recipe file '{source}', and no built-in recipe of that name.", hint=known)
@@ -152,6 +159,7 @@ def make_recipe(
         name: The name of the recipe in error messages.
         check_files: Refuse a recipe whose data files do not exist.
     """
+    refuse_depth(values, name)
     folder, values = folder or Path.cwd(), plain(values)
     allow_recipe(values, name)
     unresolved: Problems = {}

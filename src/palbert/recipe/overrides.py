@@ -9,6 +9,7 @@ from typing import Any
 
 from palbert.errors import RecipeError
 from palbert.recipe.paths import Problems, expand, with_absolute_folders
+from palbert.recipe.values import DEEPEST
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,7 +26,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
+    except (RecursionError, ValueError):  # of nested lists, or a number of thousands of digits
+        raise RecipeError(f"override {key}: the value is nested too deeply, or a number has too many digits.") from None
     *parents, last = key.split(".")
+    if len(parents) >= DEEPEST:
+        raise RecipeError(f"override {key:.40}…: no setting is in so many tables.")
     place = values
     for parent in parents:
         if parent == "training" and place.get(parent) == "auto":  # stands for {auto = true}

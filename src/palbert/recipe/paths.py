@@ -17,19 +17,29 @@ from palbert.tasks.spec import Task
 SPLITS = ("train", "dev", "test")
 SAMPLES_FOLDER = Path(__file__).parents[1] / "data" / "samples"
 
+LONGEST_NAME, LONGEST_PATH = 255, 3_500
+"""Bytes that file systems allow for a name, and for a path: 4,095 with the folder that it starts at."""
 Problems = dict[str, str]
 """What is wrong with a path, by its place in the recipe."""
 
 
 def expand(path: str) -> Path:
     """Fill in ~ and environment variables; a path that starts with a variable starts at the current folder."""
+    if "\0" in path:
+        raise RecipeError(f"{path!r:.60}: a path cannot hold the character NUL.")
     expanded = os.path.expandvars(path)
+    names = os.fsencode(expanded).split(b"/")
+    if max(map(len, names)) > LONGEST_NAME or sum(map(len, names)) + len(names) > LONGEST_PATH:
+        raise RecipeError(f"{path!r:.60}: the name is longer than file systems allow.")
     if "$" in expanded and not Path(expanded).exists():
         raise RecipeError(
             f"'{path}': this environment variable is not set.",
             hint="Set it, or give the folder with an override: data=DIR or encoder=DIR (reproduce: --data, --encoder).",
         )
-    found = Path(expanded).expanduser()
+    try:
+        found = Path(expanded).expanduser()
+    except RuntimeError:
+        raise RecipeError(f"'{path}': there is no such user.", hint="Write the whole path.") from None
     return Path.cwd() / found if path.startswith("$") else found
 
 
@@ -40,13 +50,14 @@ def with_absolute_folders(values: Mapping[str, Any], start: Path, problems: Prob
     """
     values = dict(values)
     if isinstance(values.get("data"), str) and values["data"] not in ("samples", "hub"):
-        values["data"] = _absolute(values["data"], start, "data", problems)
+        found = _absolute(values["data"], start, "data", problems)
+        values["data"] = str(start) if "data" in problems else found
     encoder = values.get("encoder")
     name = encoder.get("name") if isinstance(encoder, dict) else encoder
     if isinstance(name, str) and name not in ("", "minilm"):
         for folder in (start, Path.cwd()):
             absolute = _absolute(name, folder, "encoder", problems)
-            if Path(absolute).is_dir():
+            if "encoder" not in problems and Path(absolute).is_dir():
                 values["encoder"] = {**encoder, "name": absolute} if isinstance(encoder, dict) else absolute
                 break
     return values
@@ -57,7 +68,7 @@ def start_of(path: str, data: Any, folder: Path) -> Path:
 
     Files next to the recipe can be used with the sample rows, too.
     """
-    if data == "samples" and (SAMPLES_FOLDER / path).is_file():
+    if data == "samples" and os.path.isfile(SAMPLES_FOLDER / path):
         return SAMPLES_FOLDER
     return Path(data) if isinstance(data, str) and data not in ("samples", "hub") else folder
 

@@ -22,7 +22,7 @@ from palbert.recipe.sections import (
     TrainingSection,
 )
 from palbert.tasks.sets import SetSpec, sets_of
-from palbert.tasks.sources import Value
+from palbert.tasks.sources import LARGEST_SEED, Value
 from palbert.tasks.spec import Task
 
 
@@ -31,7 +31,7 @@ class Recipe(Value):
 
     description: str = ""
     """One line, shown by `palbert recipes`."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """Seed of all random choices; the same seed on the same machine gives the same run."""
     data: str | None = None
     """A folder that file names are relative to, "samples" (inside the package) or "hub"."""
@@ -76,7 +76,7 @@ class Recipe(Value):
         """Make training automatic where nothing is said about it."""
         if not isinstance(values, dict) or not is_open(values):
             return values
-        return {**values, "training": {**(values.get("training") or {}), "auto": True}}
+        return {**values, "training": {**values.get("training", {}), "auto": True}}
 
     @model_validator(mode="before")
     @classmethod

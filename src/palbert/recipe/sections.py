@@ -87,13 +87,13 @@ class TrainingSection(Value):
 
     auto: bool = False
     """Choose what this section and `[optimizer]` leave open for the number of training rows."""
-    epochs: int = Field(default=3, ge=1)
+    epochs: int = Field(default=3, ge=1, le=1_000_000)
     """Number of epochs; an evaluation follows each."""
-    steps_per_epoch: int | None = Field(default=None, ge=1)
+    steps_per_epoch: int | None = Field(default=None, ge=1, le=10_000_000)
     """Optimizer steps per epoch; unless given, as many as the sampler needs for one pass."""
-    batch_size: int = Field(default=32, ge=1)
+    batch_size: int = Field(default=32, ge=1, le=1_000_000)
     """Examples per step, for tasks that do not set their own."""
-    accumulation: int = Field(default=1, ge=1)
+    accumulation: int = Field(default=1, ge=1, le=1_000_000)
     """Pieces that each step's batch is split into, to save memory; the update stays the same."""
     sampler: SamplerChoice = Component(name="annealed")
     """Which task the next batch comes from."""
@@ -162,11 +162,11 @@ class PretrainingSection(Value):
 
     text: tuple[str, ...] = ()
     """Plain text files, .txt, one text per line, in addition to the texts of the tasks' training files."""
-    epochs: int = Field(default=1, ge=1)
+    epochs: int = Field(default=1, ge=1, le=1_000_000)
     """Number of epochs; the held-out loss is computed after each."""
-    steps_per_epoch: int | None = Field(default=None, ge=1)
+    steps_per_epoch: int | None = Field(default=None, ge=1, le=10_000_000)
     """Optimizer steps per epoch; unless given, as many as one pass over the texts takes."""
-    batch_size: int = Field(default=32, ge=1)
+    batch_size: int = Field(default=32, ge=1, le=1_000_000)
     """Texts, or pieces of long ones, per step."""
     max_length: int = Field(default=128, ge=3)
     """Tokens per sequence, special tokens included; longer texts are split into several."""

@@ -15,8 +15,25 @@ Files = Mapping[str, Mapping[str, str]]
 """The path of a file by task and by its place in the task: "train", "dev", "test" or "extra.<set>.train"."""
 
 
+DEEPEST = 20
+"""Tables and lists inside each other; the settings of palbert have up to seven."""
 DESCRIBING = ("train", "kind", "text", "label", "labels", "target", "classes", "range")
 """Settings that say what the rows of a task are."""
+
+
+def refuse_depth(values: Any, name: str) -> None:
+    """Raise RecipeError for tables and lists inside each other that are no settings, or that hold themselves."""
+    level = [values]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for each in level
+            for item in (each.values() if isinstance(each, Mapping) else each)
+            if isinstance(item, Mapping | list | tuple)
+        ]
+        if not level:
+            return
+    raise RecipeError(f"{name}: the values are nested too deeply.", hint="No setting is in so many tables.")
 
 
 def plain(values: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from palbert.tasks.sources import Value
+from palbert.tasks.sources import LARGEST_SEED, Value
 
 AUTO = "auto"
 PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
@@ -29,7 +29,7 @@ class HeldOut(Value):
     """The fold that is set aside, from 1; `dev = "fold 1 of 5"`."""
     folds: int | None = Field(default=None, ge=2)
     """The number of equal parts that the rows are divided into."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """Seed of the random choice; not the recipe's, so that runs with several seeds have the same dev rows."""
 
     @model_validator(mode="after")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from palbert.options import MOST
 from palbert.readers import Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
 
 LabelValue = int | float | str
@@ -19,6 +20,7 @@ SPLIT_NAMES: dict[str, Split] = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 """What the cells of a `split` column may hold, in any case."""
+LARGEST_SEED = 2**63 - 1
 PAIR_COLUMNS = ("premise", "hypothesis")
 """The text columns of a set of triplets, unless given."""
 
@@ -27,6 +29,18 @@ class Value(BaseModel):
     """A frozen value whose unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false as numbers, and whole numbers beyond any use, which overflow somewhere."""
+        field = cls.model_fields[str(info.field_name)]
+        kinds = {field.annotation, *get_args(field.annotation)}
+        if isinstance(value, bool) and kinds & {int, float} and not kinds & {bool, StrictBool}:
+            raise PydanticCustomError("number_type", "Expected a number")
+        if isinstance(value, int) and int in kinds and value > MOST and info.field_name != "seed":
+            raise PydanticCustomError("too_large", "Expected a whole number up to {most}", {"most": f"{MOST:,}"})
+        return value
 
 
 class FileSettings(Value):
@@ -104,7 +118,7 @@ class ExtraSet(FileSettings):
     """Column of row weights; the task's unless given, and none if empty."""
     factor: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     """Factor on how often the set is drawn, with samplers that draw; 0.1 is a tenth of what its size gives."""
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
     """Examples of this set per step; the task's unless given."""
     max_length: int | None = Field(default=None, ge=3)
     """Tokens per sequence; the task's unless given."""

@@ -73,7 +73,7 @@ class Task(FileSettings):
     drop_overlap: tuple[Overlap, ...] = ()
     """Training rows to leave out: rows of "dev" or "test", or rows with a text of theirs, "dev-texts", "test-texts"."""
 
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
     max_length: int = Field(default=128, ge=3)
     """Tokens per sequence, special tokens included; longer ones are truncated and counted."""
@@ -258,6 +258,6 @@ def _with_held_out(values: dict[str, Any]) -> dict[str, Any]:
     settings = read_held_out(dev)
     if settings is not None:
         return {**values, "dev": (), "held_out": settings}
-    if values.get("train") and not (values.get("dev") or values.get("split") or values.get("held_out")):
+    if values.get("train") and not (values.get("dev") or values.get("split")) and values.get("held_out") is None:
         return {**values, "held_out": {}}
     return values

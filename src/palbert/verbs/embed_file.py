@@ -165,5 +165,5 @@ def _open_parquet(path: Path, columns: list[str], width: int) -> Iterator[Write]
         arrays.append(pyarrow.FixedSizeListArray.from_arrays(flat, width))
         writer.write_table(pyarrow.table(arrays, schema=schema))
 
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+    with pyarrow.parquet.ParquetWriter(path, schema, write_page_checksum=True) as writer:
         yield write

@@ -219,7 +219,7 @@ def _open_parquet(path: Path) -> Iterator[Write]:
     def write(columns: dict[str, list[Any]]) -> None:
         if not writers:
             fields = [(name, type_of(values)) for name, values in columns.items()]
-            writers.append(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields)))
+            writers.append(pyarrow.parquet.ParquetWriter(path, pyarrow.schema(fields), write_page_checksum=True))
         schema = writers[0].schema
         texts = {field.name for field in schema if field.type == pyarrow.string()}
         given = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,3 +80,29 @@ def test_a_hundred_thousand_columns_are_compared_by_a_set() -> None:
     assert name_columns("a.csv", 1, names, None) == (names, False)
     with pytest.raises(DataError, match="two columns are named 'c0'"):
         name_columns("a.csv", 1, [*names, "c0"], None)
+
+
+@pytest.mark.parametrize("other", ["text ", " text", "text\u00a0", "\ufefftext"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json"])
+def test_names_that_differ_by_what_nobody_sees_are_one_name(kind: str, other: str, file: Write, read: Read) -> None:
+    written = {
+        "csv": f"text,{other}\n1,2\n",
+        "tsv": f"text\t{other}\n1\t2\n",
+        "jsonl": json.dumps({"text": 1, other: 2}) + "\n",
+        "json": json.dumps({"text": [1], other: [2]}),
+    }
+    with pytest.raises(DataError, match="two columns are named 'text'"):
+        read(file(f"a.{kind}", written[kind]))
+
+
+def test_of_columns_without_a_name_no_value_is_lost(file: Write, read: Read) -> None:
+    assert read(file("a.csv", "text,,\na,,2\nb,,\n")) == {"text": ["a", "b"], "": ["2", ""]}
+    with pytest.raises(DataError, match=r"line 3: two columns have values but no name, here '2'"):
+        read(file("b.csv", "text,,\na,1,\nb,,2\n"))
+
+
+def test_a_wide_file_is_read_and_refused_at_once(file: Write, read: Read) -> None:
+    names = [f"column{number}" for number in range(100_000)]
+    path = file("a.csv", ",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    assert len(read(path)) == len(names)
+    assert len(str(no_column(str(path), "text", names))) < 2000

@@ -185,3 +185,16 @@ def test_what_is_not_rows_is_refused_by_its_type_and_place(kind: str, tmp_path: 
 def test_keys_that_are_written_alike_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rows, row 0 .*two columns are named '1'"):
         write_rows([{1: "a", "1": "b"}], tmp_path / "rows.jsonl", name="rows")
+
+
+def test_a_number_of_thousands_of_digits_is_refused_with_its_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data, row 0 .*a value cannot be written"):
+        write_rows([{"text": 10**5000}], tmp_path / "a.jsonl", name="data")
+    with pytest.raises(DataError, match=r"found int a whole number of thousands of digits"):
+        write_rows([10**5000], tmp_path / "a.jsonl", name="data")
+
+
+@pytest.mark.parametrize("rows", [[{"a": 1, "a ": 2}], {"a": [1], "a ": [2]}, pd.DataFrame({"a": [1], "a ": [2]})])
+def test_names_that_differ_by_spaces_are_one_name(rows: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="two columns are named 'a'"):
+        write_rows(rows, tmp_path / "a.jsonl", name="data")

@@ -82,3 +82,19 @@ def test_bytes_are_text_if_they_are_utf8(tmp_path: Path, read: Read) -> None:
     pq.write_table(pa.table({"text": [b"\xff"]}), tmp_path / "b.parquet")
     with pytest.raises(DataError, match="line 1: expected a text in 'text', found bytes"):
         read(tmp_path / "b.parquet")
+
+
+def test_a_changed_page_with_a_checksum_is_refused(read: Read, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": [f"sentence number {row}" for row in range(100)]})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"sentence number 7", b"sentence Number 7", 1))
+    with pytest.raises(DataError, match="the Parquet file is damaged"):
+        read(path)
+
+
+def test_names_that_differ_by_spaces_are_one_name(read: Read, tmp_path: Path) -> None:
+    pq.write_table(pa.table([pa.array(["1"]), pa.array(["2"])], names=["text", "text "]), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="two columns are named 'text'"):
+        read(tmp_path / "a.parquet")

@@ -33,7 +33,7 @@ def test_the_odd_header_of_the_course_test_files_is_read(file: Write, read: Read
 def test_repeated_column_names_are_refused_unless_they_are_empty(file: Write, read: Read) -> None:
     with pytest.raises(DataError, match=r"a\.csv, line 1: two columns are named 'a'\."):
         read(file("a.csv", "a,b,a\n1,2,3\n"))
-    assert set(read(file("b.csv", ",b,\n1,2,3\n"))) == {"", "b"}
+    assert set(read(file("b.csv", ",b,\n1,2,\n"))) == {"", "b"}
 
 
 def test_a_tsv_has_no_quoting(file: Write, read: Read) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,3 +146,60 @@ def test_a_damaged_data_file_is_not_answered_with_a_setting(tmp_path: Path) -> N
     with pytest.raises(RecipeError, match="not valid JSON") as caught:
         load_recipe(tmp_path / "rows.json")
     assert caught.value.hint is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a=" + "[" * 100_000, "not valid TOML: the values are nested too deeply"),
+        ("seed = " + "9" * 6000, "not valid TOML: Exceeds the limit"),
+        ("a" + ".a" * 20_000 + " = 1", "the values are nested too deeply"),
+        ("\0", "not valid TOML"),
+        ("", "expected at least one task"),
+    ],
+    ids=["lists", "digits", "tables", "nul", "empty"],
+)
+def test_a_file_that_is_no_recipe_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(text, "utf-8")
+    with pytest.raises(RecipeError, match=says):
+        load_recipe(tmp_path / "a.toml")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    for name in ("a.csv", "recipe.toml"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(RecipeError, match="not a regular file"):
+        load_recipe(tmp_path / "a.csv")
+    with pytest.raises(RecipeError, match="not a regular file"):
+        load.read_toml(tmp_path / "recipe.toml")
+    with pytest.raises(RecipeError, match="no such file"):
+        load.read_toml(tmp_path / "other.toml")
+
+
+@pytest.mark.parametrize("section", ["training", "optimizer"])
+@pytest.mark.parametrize("value", [0, "", [], False])
+def test_a_section_that_is_no_table_is_refused(section: str, value: Any, refusal: Refusal) -> None:
+    assert [line.split(": ")[1] for line in refusal({**SST, section: value})] == [section]
+
+
+@pytest.mark.parametrize("value", [10**9 + 1, 2**63, 10**30, 10**5000, True, math.inf, "9" * 5000], ids=range(7))
+@pytest.mark.parametrize(
+    "key", ["epochs", "steps_per_epoch", "batch_size", "accumulation", "log_every", "save_every", "patience"]
+)
+def test_a_count_beyond_any_use_is_refused(key: str, value: Any, refusal: Refusal) -> None:
+    [line] = refusal({**SST, "training": {key: value}})
+    assert line.split(": ")[1] == f"training.{key}" and len(line) < 300
+
+
+@pytest.mark.parametrize(
+    ("key", "most"),
+    [("epochs", 10**6), ("steps_per_epoch", 10**7), ("batch_size", 10**6), ("accumulation", 10**6)],
+)
+def test_what_needs_memory_by_its_size_has_a_limit(key: str, most: int, refusal: Refusal) -> None:
+    make_recipe({**SST, "training": {"batch_size": 10**6, key: most}})
+    assert len(refusal({**SST, "training": {key: most + 1}})) == 1
+
+
+def test_a_seed_is_any_whole_number_that_torch_takes(refusal: Refusal) -> None:
+    assert make_recipe({**SST, "seed": 2**63 - 1}).seed == 2**63 - 1
+    assert len(refusal({**SST, "seed": 2**63})) == 1

@@ -159,3 +159,17 @@ def test_an_override_below_automatic_training_leaves_the_rest_automatic() -> Non
     values: dict[str, Any] = {"training": "auto"}
     apply_override(values, "training.epochs=5")
     assert values == {"training": {"auto": True, "epochs": 5}}
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("training.epochs=" + "9" * 6000, "a number has too many digits"),
+        ("a=" + "[" * 100_000, "nested too deeply"),
+        ("a" + ".a" * 5000 + "=1", "no setting is in so many tables"),
+    ],
+    ids=["digits", "lists", "tables"],
+)
+def test_an_override_of_absurd_size_is_refused(override: str, says: str) -> None:
+    with pytest.raises(RecipeError, match=says):
+        load_recipe("demo", overrides=[override])

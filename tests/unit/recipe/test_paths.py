@@ -156,3 +156,24 @@ def test_the_text_of_a_task_is_found_in_the_files_of_a_pattern(tmp_path: Path) -
         (tmp_path / name).write_text("words,label\n" + "".join(f"some words {n},{n % 2}\n" for n in range(20)))
     recipe = make_recipe({"tasks": {"own": {"train": "part-*.csv"}}}, folder=tmp_path)
     assert recipe.tasks["own"].text == ("words",)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("a\0b.csv", "a path cannot hold the character NUL"),
+        ("x" * 5000, "the name is longer than file systems allow"),
+        ("a/" * 3000, "the name is longer than file systems allow"),
+        ("~nobody-of-this-name/a.csv", "there is no such user"),
+    ],
+    ids=["nul", "long name", "long path", "user"],
+)
+@pytest.mark.parametrize("place", ["data", "encoder", "train", "teachers", "text"])
+def test_a_path_that_cannot_exist_is_refused_with_its_place(place: str, path: str, says: str, refusal: Refusal) -> None:
+    values: dict[str, Any] = {"data": "samples", "tasks": {"sst": {}}}
+    if place in ("train", "teachers"):
+        values["tasks"] = {"own": {"train": path}} if place == "train" else {"sst": {"teachers": path}}
+    else:
+        values |= {"pretraining": {"text": path}} if place == "text" else {place: path}
+    found = [line for line in refusal(values) if says in line]
+    assert len(found) == 1 and place in found[0].partition("'")[0]

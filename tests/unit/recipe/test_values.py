@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from palbert.errors import RecipeError
-from palbert.recipe.values import plain, with_files
+from palbert.recipe.values import plain, refuse_depth, with_files
 from palbert.tasks.sources import Source
 
 
@@ -50,3 +50,11 @@ def test_wrong_tables_are_left_to_validation(values: dict[str, Any]) -> None:
 def test_a_task_that_the_recipe_does_not_have_is_an_error() -> None:
     with pytest.raises(RecipeError, match=r"no task 'tune'\. Known: tone\."):
         with_files({"tasks": {"tone": {}}}, {"tune": {"train": "/b.jsonl"}})
+
+
+def test_values_inside_each_other_without_end_are_refused() -> None:
+    endless: dict[str, Any] = {}
+    endless["a"] = [endless]
+    with pytest.raises(RecipeError, match="mine: the values are nested too deeply"):
+        refuse_depth(endless, "mine")
+    refuse_depth({"a": {"b": [{"c": [1]}]}}, "mine")
