@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-BLOCK = 1 << 24
+BLOCK = 1 << 20
 """Bytes that are read at a time to compare a checksum."""
 
 State = dict[str, Any]
