@@ -108,6 +108,8 @@ def cross_validate(
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     folder.check_free(resume=resume, force=force)
     with folder.locked("cross-validation") if find_ranks().is_first else nullcontext(), trusting(trust):
+        if find_ranks().is_first:
+            folder.check_free(resume=resume, force=force)  # again: another process may have been here before the lock
         done = _open(folder, loaded, folds, resume=resume)
         for fold in range(1, folds + 1):
             if str(fold) not in done:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from torch import nn
 from palbert.build import Machine, check_names
 from palbert.build.tokenizer import load_tokenizer
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import RunFolderError
 from palbert.model.pretrained import resolve_encoder
 from palbert.recipe.load import dump_recipe
 from palbert.recipe.paths import data_files
@@ -103,6 +105,23 @@ class Job(ABC):
         self.tokenizer = load_tokenizer(self.encoder_folder)
         self.load()
         return self
+
+    @contextmanager
+    def locked(self, *, force: bool) -> Iterator[None]:
+        """Hold the lock of the run folder, in the first process; what was checked before the lock is checked again.
+
+        Args:
+            force: Replace the run in the folder.
+        """
+        with self.folder.locked() if self.ranks.is_first else nullcontext():
+            if self.ranks.is_first:
+                self.folder.check_free(resume=self.resume, force=force)
+            if self.ranks.is_first and self.has_checkpoint != (self.resume and self.folder.has_begun):
+                raise RunFolderError(
+                    f"{self.folder.path}: another process has trained here since this one was started.",
+                    hint="Start it again with --resume to continue from there.",
+                )
+            yield
 
     @abstractmethod
     def load(self) -> None:

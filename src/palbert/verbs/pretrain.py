@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def pretrain(
         loaded = with_texts(rows.load(recipe, overrides=overrides), text)
         with ranks.connected(choose_device(loaded.run.device)):
             pretraining = PretrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows).prepare()
-            with folder.locked() if ranks.is_first else nullcontext():
+            with pretraining.locked(force=force):
                 finished = pretraining.fit()
     if not finished:
         raise StoppedError(folder.path, verb="pretrain")

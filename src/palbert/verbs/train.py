@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -99,18 +99,19 @@ def train(
         folder.check_free(resume=resume, force=force)
     with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
         loaded = rows.load(recipe, overrides=overrides)
-        finished = _train(TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks))
+        job = TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks)
+        finished = _train(job, force=force)
     if finished:
         return Run(folder.path)
     raise StoppedError(folder.path, verb="train")
 
 
-def _train(run: TrainingJob) -> bool:
+def _train(run: TrainingJob, *, force: bool) -> bool:
     """Train and report; return False if Ctrl-C stopped it."""
-    folder, ranks = run.folder, run.ranks
+    ranks = run.ranks
     with ranks.connected(choose_device(run.recipe.run.device)):
         run.prepare()
-        with folder.locked() if ranks.is_first else nullcontext(), run.tracked():
+        with run.locked(force=force), run.tracked():
             finished = run.fit()
             if finished and ranks.is_first:
                 run.report()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palbert.errors import RecipeError
+from palbert.errors import RecipeError, RunFolderError
 from palbert.recipe.load import load_recipe, make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.runtime.run_folder import RunFolder
@@ -19,7 +19,7 @@ from palbert.training.number_checks import CheckNumbers
 from palbert.training.trainer import Trainer
 from palbert.verbs.job import Job
 from palbert.verbs.pretrain import PretrainingJob
-from palbert.verbs.train import TrainingJob
+from palbert.verbs.train import TrainingJob, train
 
 KINDS = pytest.mark.parametrize("kind", [TrainingJob, PretrainingJob])
 
@@ -141,3 +141,29 @@ def test_hooks_log_and_save_the_description_of_the_run(tiny_recipe: dict[str, An
     assert isinstance(numbers, CheckNumbers)  # before a checkpoint is saved that holds them
     assert checkpoints.metrics == {"sst": "accuracy", "quora": "accuracy", "sts": "pearson"}
     assert checkpoints.best == {"best": 0.5} and checkpoints.description == run.describe()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_another_process_has_trained_meanwhile_is_kept(
+    resume: bool,
+    values: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: Callable[[Path], dict[str, bytes]],
+) -> None:
+    recipe, run, prepare = make_recipe(values), RunFolder(tmp_path / "run"), TrainingJob.prepare
+    run.claim()  # as a run killed at its start leaves it
+    found: dict[str, bytes] = {}
+
+    def prepare_slowly(job: TrainingJob) -> TrainingJob:
+        prepared = prepare(job)
+        monkeypatch.setattr(TrainingJob, "prepare", prepare)
+        train(recipe, out=run.path, resume=resume)
+        found.update(snapshot(run.path))
+        return prepared
+
+    monkeypatch.setattr(TrainingJob, "prepare", prepare_slowly)
+    message = "another process has trained here" if resume else "already holds a run"
+    with pytest.raises(RunFolderError, match=rf"{run.path}: {message}.*--resume"):
+        train(recipe, out=run.path, resume=resume)
+    assert found and snapshot(run.path) == found
