@@ -121,6 +121,8 @@ def no_column(path: str, name: str, known: Sequence[str] | Mapping[str, Sequence
     """
     names = [column for column in known if column]
     values = known if isinstance(known, Mapping) else {}
+    if not names:
+        return DataError(f"{path}: no column '{name}'.", hint="The file has no rows, or rows without any column.")
     if names == [str(number) for number, _ in enumerate(names, 1)]:
         hint = f'The columns have no names. Name them, as in header = [{_example(len(names))}], or write text = "1".'
         return DataError(f"{path}: no column '{name}'.", hint=hint)

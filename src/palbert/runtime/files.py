@@ -289,7 +289,7 @@ def _temporary(target: Path, suffix: str) -> Path:
 
 def _shortened(name: str) -> str:
     """Return the start of a name: with what is added to it, it must not become longer than file systems allow."""
-    return name.encode()[:200].decode(errors="ignore")
+    return os.fsencode(name)[:200].decode(errors="ignore")  # names may hold bytes that are not UTF-8
 
 
 def _old_ones(target: Path) -> list[Path]:

@@ -106,3 +106,8 @@ def test_a_wide_file_is_read_and_refused_at_once(file: Write, read: Read) -> Non
     path = file("a.csv", ",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
     assert len(read(path)) == len(names)
     assert len(str(no_column(str(path), "text", names))) < 2000
+
+
+def test_a_file_without_rows_is_not_said_to_lack_a_header() -> None:
+    error = no_column("a.jsonl", "text", [])
+    assert str(error) == "a.jsonl: no column 'text'. The file has no rows, or rows without any column."

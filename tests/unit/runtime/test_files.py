@@ -291,3 +291,10 @@ def test_the_environment_chooses_the_folder_of_the_cache(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(expected)
+
+
+def test_a_file_whose_name_is_not_utf8_is_written(tmp_path: Path) -> None:
+    target = tmp_path / os.fsdecode(b"na\xefve.csv")
+    write_text(target, "first")
+    write_text(target, "second")
+    assert target.read_text("utf-8") == "second" and [path.name for path in tmp_path.iterdir()] == [target.name]
