@@ -36,6 +36,11 @@ def read_parquet(file: Path, *, size: int) -> Iterator[Chunk]:
             break
         yield Chunk(str(file), columns, list(range(first, first + batch.num_rows)))
         first += batch.num_rows
+    if first - 1 != table.metadata.num_rows:
+        raise DataError(
+            f"{file}: the Parquet file is damaged: it has {table.metadata.num_rows} rows, found {first - 1}.",
+            hint="Is the file complete? Write or copy it again.",
+        )
     if first == 1:
         yield Chunk(str(file), {name: [] for name in names}, [])
 

@@ -76,6 +76,20 @@ def test_damaged_files_are_refused_wherever_the_damage_is(tmp_path: Path, read: 
     assert refused > 50
 
 
+def test_a_file_with_fewer_rows_than_it_says_is_refused(tmp_path: Path, read: Read) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({name: ["1", "2", "3"] for name in ("text", "label", "score")}), path)
+    whole = path.read_bytes()
+    lengths = set()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + b"\0" + whole[place + 1 :])
+        try:
+            lengths |= {len(column) for column in read(path).values()}
+        except DataError as error:
+            assert "a.parquet" in str(error)
+    assert lengths == {3}
+
+
 def test_bytes_are_text_if_they_are_utf8(tmp_path: Path, read: Read) -> None:
     pq.write_table(pa.table({"text": [b"caf\xc3\xa9"]}), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == {"text": ["café"]}
