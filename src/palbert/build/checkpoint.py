@@ -82,7 +82,8 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
             "adapters": AdapterSection.model_validate(adapters) if adapters else None,
             "relation": RelationSection.model_validate(relation) if relation else None,
         }
-    encoder = Encoder.without_weights(config).to_empty(device="cpu")
+        encoder = Encoder.without_weights(config)
+    encoder = encoder.to_empty(device="cpu")
     model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
     tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
     check_rows(tokenizer, config.vocabulary_size, folder)

@@ -75,12 +75,11 @@ class TextTokenizer:
             tokenizer = read_tokenizer(folder)
             if tokenizer is not None:
                 tokenizer.encode(PROBE)
-        if tokenizer is None:
-            raise EncoderError(
-                f"{folder}: no tokenizer.json and no vocab.txt.",
-                hint="Save the tokenizer next to the weights with save_pretrained.",
-            )
-        return cls(tokenizer)
+                return cls(tokenizer)
+        raise EncoderError(
+            f"{folder}: no tokenizer.json and no vocab.txt.",
+            hint="Save the tokenizer next to the weights with save_pretrained.",
+        )
 
     def save(self, path: Path) -> None:
         """Write tokenizer.json."""

@@ -182,5 +182,5 @@ def _check_names(config: EncoderConfig) -> None:
     }
     for setting, table in tables.items():
         name = getattr(config, setting)
-        if name not in table:
-            raise EncoderError(f"Unknown {setting} '{name}' of an encoder.", hint=did_you_mean(name, table))
+        if not isinstance(name, str) or name not in table:
+            raise EncoderError(f"Unknown {setting} '{name}' of an encoder.", hint=did_you_mean(str(name), table))

@@ -60,6 +60,14 @@ def test_a_damaged_description_is_reported_with_its_file(checkpoint: Path, value
         open_checkpoint(checkpoint, MACHINE)
 
 
+@pytest.mark.parametrize("positions", ["", ["table"], {"table": 1}])
+def test_a_part_of_the_encoder_that_does_not_exist_is_reported_with_its_file(checkpoint: Path, positions: Any) -> None:
+    encoder = json.loads((checkpoint / "palbert.json").read_text("utf-8"))["encoder"]
+    change(checkpoint, encoder={**encoder, "positions": positions})
+    with pytest.raises(CheckpointError, match=r"palbert\.json: damaged: Unknown positions"):
+        open_checkpoint(checkpoint, MACHINE)
+
+
 def test_a_checkpoint_that_names_foreign_code_is_refused_in_one_plain_line(checkpoint: Path) -> None:
     change(checkpoint, tasks={"sst": {"name": "sst", "kind": "single", "target": "os:system", "text": ["sentence"]}})
     with pytest.raises(TrustError, match=r"palbert\.json: names code .* would run: os:system \(tasks\.sst\.target\)"):

@@ -95,6 +95,17 @@ def test_a_damaged_tokenizer_is_refused_with_its_folder(files: dict[str, str], t
         TextTokenizer.from_folder(tmp_path)
 
 
+def test_a_tokenizer_whose_layout_names_an_unknown_token_is_refused(tmp_path: Path) -> None:
+    raw = words(processors.TemplateProcessing(single="[CLS] $A", pair="[CLS] $A $B", special_tokens=[("[CLS]", 2)]))
+    content = json.loads(raw.to_str())
+    content["post_processor"]["pair"][0]["SpecialToken"]["id"] = (
+        "[UNHEARD]"  # the library panics when it encodes a pair
+    )
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+    with pytest.raises(EncoderError, match=r"the tokenizer cannot be read: .*Save it again"):
+        TextTokenizer.from_folder(tmp_path)
+
+
 def test_the_rows_of_a_tokenizer_end_with_its_largest_id() -> None:
     raw = words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))
     assert TextTokenizer(raw).rows == 7
