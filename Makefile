@@ -1,5 +1,5 @@
 # make demo: train, report and predict on a fresh machine.   make check, make test, make docs: what CI runs.
-# make soak: an hour of faults, damaged files and several processes; SECONDS=600 SEED=1 make soak for less, and others.
+# make soak: an hour of faults, damaged files and several processes; `make soak SECONDS=600 SEED=1` for less, and others.
 # make lock, make audit, make sbom: the versions with hashes, known weaknesses, what is in the runtime environment.
 VENV ?= .venv
 PYTHON ?= python3

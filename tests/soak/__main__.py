@@ -14,13 +14,19 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process with more threads cannot be forked safely
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from tests.soak import faults, fuzz, page, processes
+from tests.soak import faults, fuzz, laws, page, processes
 from tests.soak.children import warm_up
 from tests.soak.trials import Tally, Trial
 
-PARTS = {"faults": 0.5, "fuzz": 0.3, "processes": 0.2}
+PARTS = {"faults": 0.5, "fuzz": 0.2, "laws": 0.1, "processes": 0.2}
 """The parts, and the share of the time that each gets."""
-REPEATED = {"fault": faults.repeat, "fuzz": fuzz.repeat, "processes": processes.repeat}
+REPEATED = {
+    "fault": ("faults", faults.repeat),
+    "fuzz": ("fuzz", fuzz.repeat),
+    "law": ("laws", laws.repeat),
+    "processes": ("processes", processes.repeat),
+}
+"""The part that a finding belongs to, and what repeats it, by the beginning of its name."""
 
 
 def main() -> int:
@@ -30,7 +36,8 @@ def main() -> int:
     try:
         warm_up()
         if arguments.repeat:
-            problem = REPEATED[arguments.repeat.split(":")[0]](arguments.repeat, folder)
+            part, repeat = REPEATED[arguments.repeat.split(":")[0]]
+            problem = repeat(arguments.repeat, _place(folder, part))
             _say(problem or "nothing is wrong")
             return int(bool(problem))
         started = time.time()
@@ -99,6 +106,7 @@ def _work(arguments: argparse.Namespace, folder: Path, number: int, end: float) 
     given = {
         "faults": faults.trials(folder / "faults", seed=arguments.seed, share=share, tally=tally),
         "fuzz": fuzz.trials(folder / "fuzz", first=first, step=arguments.workers),
+        "laws": laws.trials(folder / "laws", first=first, step=arguments.workers),
         "processes": processes.trials(folder / "processes", first=first, step=arguments.workers),
     }
     waiting = {name: given[name] for name in arguments.only}
@@ -122,11 +130,18 @@ def _work(arguments: argparse.Namespace, folder: Path, number: int, end: float) 
 
 def _sample(arguments: argparse.Namespace, folder: Path) -> Iterator[Trial]:
     if "faults" in arguments.only:
-        yield from faults.sample(folder / "faults", seed=arguments.seed, further=2)
+        yield from faults.sample(_place(folder, "faults"), seed=arguments.seed, further=2)
     if "fuzz" in arguments.only:
-        yield from fuzz.trials(folder / "fuzz", first=arguments.seed, rounds=1)
+        yield from fuzz.trials(_place(folder, "fuzz"), first=arguments.seed, rounds=1)
+    if "laws" in arguments.only:
+        yield from laws.trials(_place(folder, "laws"), first=arguments.seed, rounds=2)
     if "processes" in arguments.only:
-        yield from processes.trials(folder / "processes", first=arguments.seed, rounds=1)
+        yield from processes.trials(_place(folder, "processes"), first=arguments.seed, rounds=1)
+
+
+def _place(folder: Path, part: str) -> Path:
+    """Return where a part works outside of a worker: paths of one length make mutations the same."""
+    return folder / "0" / part
 
 
 def _progress(tally: Tally, number: int, left: float) -> str:

@@ -151,6 +151,11 @@ def repeat(name: str, folder: Path) -> str | None:
     return FuzzBench(kind, FUZZED[kind], folder / kind).problems([int(seed)]).get(int(seed))
 
 
+def _short(text: str) -> str:
+    """Shorten the long lines of a traceback, and leave its end."""
+    return "\n".join(line if len(line) < 400 else f"{line[:200]} … {line[-100:]}" for line in text.splitlines()[-40:])
+
+
 class FuzzBench:
     """A folder in which one reader is given changed files again and again."""
 
@@ -204,5 +209,5 @@ class FuzzBench:
             if self.fuzz.place and Path(name).name not in str(error) and str(self.root) not in str(error):
                 return f"{name}: an error without a place: {error}"
         except BaseException:  # tokenizers raises one that is not an Exception
-            return f"{name}: {traceback.format_exc()[-2000:]}"
+            return f"{name}: {_short(traceback.format_exc())}"
         return None

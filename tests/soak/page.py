@@ -39,6 +39,11 @@ A byte, a range or a value of a file is changed, and the file is read. The outco
 the file, or a right answer: that of another reader (csv, json, pyarrow), or, for checkpoints and token caches, that of
 the unchanged files. Other exceptions, crashes, hangs and more than {memory} GiB of memory are findings.
 """
+LAWS = """## Generated inputs
+
+[hypothesis](https://hypothesis.works) draws tables, labels, recipes and texts. What is read has to be exactly what was
+put in, and a text has to be answered the same alone and next to others; or it is refused with a place.
+"""
 PROCESSES = """## Several processes
 
 Two or three processes work on one folder at the same time, and some are killed at random moments. Each has to succeed
@@ -60,6 +65,8 @@ def _blocks(tally: Tally, *, seed: int, seconds: float) -> Iterable[str]:
     yield _table(tally, "faults", "fault", operations.KINDS, faults.KINDS)
     yield FUZZ.format(memory=MEMORY >> 30)
     yield _table(tally, "files with changed bytes", "file", ["inputs"])
+    yield LAWS
+    yield _table(tally, "generated inputs", "law", ["inputs"])
     yield PROCESSES
     yield _table(tally, "processes", "processes", ["groups"])
 
@@ -73,6 +80,7 @@ def _summary(tally: Tally, *, seed: int, seconds: float) -> Iterable[str]:
     rows = [
         ("faults", f"{parts.get('faults', 0):,}"),
         ("files with changed bytes", f"{parts.get('files with changed bytes', 0):,}"),
+        ("generated inputs", f"{parts.get('generated inputs', 0):,}"),
         ("groups of processes", f"{parts.get('processes', 0):,}"),
         ("**lost**", f"**{len(tally.findings)}**"),
         ("duration", f"{seconds / 60:.0f} minutes"),

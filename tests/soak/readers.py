@@ -142,6 +142,22 @@ def load_run(folder: Path, known: Any) -> None:
     assert found == known, f"the answers are {found}, and were {known}"
 
 
+def load_foreign(folder: Path, known: Any) -> None:
+    """Load a run whose hashes fit its changed files, as a stranger's may; its answers must be numbers."""
+    from palbert.runtime.checksums import record_folder
+
+    record_folder(folder / "run" / "checkpoints" / "best")
+    assert all(math.isfinite(float(answer)) for answer in answers(folder / "run")), "answers are not numbers"
+
+
+def load_foreign_last(folder: Path, known: Any) -> None:
+    """Read a trainer's state whose hashes fit."""
+    from palbert.runtime.checksums import record_folder
+
+    record_folder(folder / "run" / "checkpoints" / "last")
+    load_last(folder, known)
+
+
 def load_last(folder: Path, known: Any) -> None:
     """Read the trainer's state and load it."""
     from palbert.recipe.load import make_recipe
@@ -224,6 +240,8 @@ FUZZED: dict[str, Fuzz] = {
     "encoder folder": Fuzz(lambda folder: write_encoder(folder / "encoder") and None, ["encoder/*"], load_encoder),
     "checkpoint": Fuzz(write_checkpoint, ["run/checkpoints/best/*"], load_run),
     "trainer state": Fuzz(write_run, ["run/checkpoints/last/*"], load_last),
+    "foreign checkpoint": Fuzz(write_checkpoint, ["run/checkpoints/best/*"], load_foreign),
+    "foreign trainer state": Fuzz(write_run, ["run/checkpoints/last/*"], load_foreign_last),
     "predict input": Fuzz(write_for_prediction, ["in.csv"], predict_all),
 }
 """All that is fuzzed, by name."""

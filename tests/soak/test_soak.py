@@ -40,3 +40,24 @@ def test_commands_survive_every_kind_of_fault_at_every_kind_of_operation(tmp_pat
     tried = soak(tmp_path, "--only", "faults")
     assert {row for _, row, _, _ in tried} == set(KINDS)
     assert {column for _, row, column, _ in tried if row == "kill"} == set(OPERATIONS) - {"truncate"}
+
+
+def test_files_with_changed_bytes_are_refused_or_read_right(tmp_path: Path) -> None:
+    from tests.soak.readers import FUZZED
+
+    tried = soak(tmp_path, "--only", "fuzz")
+    assert {row: count for _, row, _, count in tried} == dict.fromkeys(FUZZED, 20)
+
+
+def test_generated_inputs_are_read_as_they_were_written(tmp_path: Path) -> None:
+    from tests.soak.laws import LAWS
+
+    tried = soak(tmp_path, "--only", "laws")
+    assert {row: count for _, row, _, count in tried} == dict.fromkeys(LAWS, 50)
+
+
+def test_processes_at_once_end_as_one_would(tmp_path: Path) -> None:
+    from tests.soak.processes import TOGETHER
+
+    tried = soak(tmp_path, "--only", "processes")
+    assert {row: count for _, row, _, count in tried} == dict.fromkeys(TOGETHER, 1)
