@@ -27,6 +27,8 @@ def expand(path: str) -> Path:
     """Fill in ~ and environment variables; a path that starts with a variable starts at the current folder."""
     if "\0" in path:
         raise RecipeError(f"{path!r:.60}: a path cannot hold the character NUL.")
+    if any("\ud800" <= sign <= "\udfff" for sign in path):
+        raise RecipeError(f"{path!r:.60}: the name is not UTF-8, and recipes are.", hint="Rename the file or folder.")
     expanded = os.path.expandvars(path)
     names = os.fsencode(expanded).split(b"/")
     if max(map(len, names)) > LONGEST_NAME or sum(map(len, names)) + len(names) > LONGEST_PATH:

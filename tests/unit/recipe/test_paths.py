@@ -165,8 +165,9 @@ def test_the_text_of_a_task_is_found_in_the_files_of_a_pattern(tmp_path: Path) -
         ("x" * 5000, "the name is longer than file systems allow"),
         ("a/" * 3000, "the name is longer than file systems allow"),
         ("~nobody-of-this-name/a.csv", "there is no such user"),
+        ("na\udcefve.csv", "the name is not UTF-8"),
     ],
-    ids=["nul", "long name", "long path", "user"],
+    ids=["nul", "long name", "long path", "user", "not UTF-8"],
 )
 @pytest.mark.parametrize("place", ["data", "encoder", "train", "teachers", "text"])
 def test_a_path_that_cannot_exist_is_refused_with_its_place(place: str, path: str, says: str, refusal: Refusal) -> None:
