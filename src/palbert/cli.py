@@ -27,6 +27,7 @@ from palbert.runtime.visible import visible
 from palbert.terminal import (
     how_to_continue,
     is_first_process,
+    let_first_process_report,
     log_to_terminal,
     print_details,
     print_error,
@@ -60,6 +61,7 @@ def _visible_errors() -> Iterator[None]:
         yield
     except Exception as error:
         if hasattr(error, "format_message"):
+            let_first_process_report(error)
             error.message = visible(error.message)  # type: ignore[attr-defined]
         raise
 
@@ -135,7 +137,8 @@ def _run() -> None:
     sys.path.append("")  # the current folder, for "module:Class"; last, so that no installed module is hidden
     log_to_terminal()
     try:
-        app(prog_name="palbert")
+        with _reporting_once():
+            app(prog_name="palbert")
     except PalbertError as error:
         if debug:
             print_traceback()
@@ -156,6 +159,16 @@ def _run() -> None:
             sys.exit(1)
         print_error(f"{type(error).__name__}: {error}", _whose_bug())
         sys.exit(1)
+
+
+@contextmanager
+def _reporting_once() -> Iterator[None]:
+    """Of several processes with the same error, let one report it."""
+    try:
+        yield
+    except Exception as error:
+        let_first_process_report(error)
+        raise
 
 
 def _whose_bug() -> str:

@@ -86,6 +86,10 @@ class AnswerError(PalbertError):
         return AnswerError(f"{file}: {self.what}", rows + self.row, self.hint)
 
 
+class ConnectionLostError(TrainingError):
+    """Another process of the same training ended, or cannot be reached any more."""
+
+
 class StoppedError(KeyboardInterrupt):
     """Ctrl-C during training: the run stopped after a complete step and can be resumed.
 

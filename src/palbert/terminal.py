@@ -6,13 +6,15 @@ import logging
 import os
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
 
-from palbert.errors import StoppedError
+from palbert.errors import ConnectionLostError, StoppedError
 from palbert.reporting.display import Table, comparison_table, memory_table, summary_table
 from palbert.runtime.visible import visible, visible_line
 
@@ -82,9 +84,26 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
     console.print(table)
 
 
+TURN = 3.0
+"""Seconds within which a launcher ends the other processes, when one has ended."""
+
+
 def is_first_process() -> bool:
     """Return whether this process prints: it is the only one, or the first that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def let_first_process_report(error: Exception) -> None:
+    """Of several processes, wait for the launcher to end this one, if another one reports the error.
+
+    An error of all processes is reported by the first: the launcher ends the others when it has ended. A lost
+    connection follows from the end of another process, which says why. All other errors are reported after the wait.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return
+    turns = 0 if is_first_process() else 1 if os.environ.get("LOCAL_RANK", "0") == "0" else 2
+    with suppress(KeyboardInterrupt):
+        time.sleep(TURN * (turns + isinstance(error, ConnectionLostError)))
 
 
 def how_to_continue(stop: StoppedError) -> str:

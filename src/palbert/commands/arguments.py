@@ -22,6 +22,9 @@ Overrides = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The run folder. [runs/RECIPE]")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue what was stopped in that folder.")]
+AutoResume = Annotated[
+    bool, typer.Option("--auto-resume", help="Continue the run in that folder if there is one, begin it otherwise.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Checkpoint = Annotated[str | None, typer.Option(help="best, last or best-TASK. [best]")]
 Split = Annotated[Literal["train", "dev", "test"], typer.Option(help="Which rows.")]

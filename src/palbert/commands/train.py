@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Force, Json, Out, Overrides, RecipeName, Resume, Trust
+from palbert.commands.arguments import AutoResume, Force, Json, Out, Overrides, RecipeName, Resume, Trust
 from palbert.terminal import is_first_process, print_memory, print_summary, print_table, say
 
 TextColumns = Annotated[
@@ -62,6 +62,7 @@ def train(
     test: TestFile = None,
     out: Out = None,
     resume: Resume = False,
+    auto_resume: AutoResume = False,
     force: Force = False,
     folds: Folds = None,
     dry_run: DryRun = False,
@@ -95,11 +96,18 @@ def train(
     from palbert.verbs.train import train as train_recipe
 
     out = out or Path("runs") / run_name(recipe)
-    folds = folds or (folds_in(out) if resume else None)
+    folds = folds or (folds_in(out) if resume or auto_resume else None)
     if folds:
-        _print_first(cross_validate(loaded, folds=folds, out=out, resume=resume, force=force))
+        _print_first(
+            cross_validate(loaded, folds=folds, out=out, resume="auto" if auto_resume else resume, force=force)
+        )
         return
-    folder = train_recipe(loaded, out=out, resume=resume, force=force)
+    folder = train_recipe(loaded, out=out, resume="auto" if auto_resume else resume, force=force)
+    _print_report(folder.path)
+
+
+def _print_report(folder: Path) -> None:
+    """Print the report of a run in the first of several processes alone."""
     if is_first_process():
         print_summary(json.loads((folder / "report.json").read_text("utf-8")))
         say(f"\nReport: {folder / 'report.html'}")
@@ -122,6 +130,7 @@ def pretrain(
         Path | None, typer.Option("--out", help="The folder of the new encoder. [runs/RECIPE-pretrained]")
     ] = None,
     resume: Resume = False,
+    auto_resume: AutoResume = False,
     force: Force = False,
 ) -> None:
     """Train the encoder further on masked words of the tasks' training texts, before any task.
@@ -138,7 +147,7 @@ def pretrain(
     from palbert.verbs.pretrain import pretrain as pretrain_recipe
 
     out = out or Path("runs") / f"{Path(recipe).stem}-pretrained"
-    folder = pretrain_recipe(loaded, out=out, resume=resume, force=force)
+    folder = pretrain_recipe(loaded, out=out, resume="auto" if auto_resume else resume, force=force)
     if not is_first_process():
         return
     report = json.loads((folder / "report.json").read_text("utf-8"))

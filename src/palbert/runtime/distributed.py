@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -13,14 +13,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from palbert.errors import DeviceError
+from palbert.errors import ConnectionLostError, DeviceError
 
 ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets for each process."""
 BUCKET = 2**24
 """Numbers per call: large enough for few calls, small enough for little memory."""
+TIMEOUT = timedelta(minutes=10)
+"""Timeout of collective calls: after this, another process counts as lost where its connection is silent."""
 PATIENCE = timedelta(days=1)
-"""Timeout of collective calls: ranks wait while the first loads data or writes the report."""
+"""Timeout of `wait`: the first process may load data or write the report meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Ranks:
         """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
+    @property
+    def is_restarted(self) -> bool:
+        """Whether the launcher has started the same command again, after a process had failed."""
+        return False
+
     @contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
         """Connect to the other processes while the block runs."""
@@ -51,9 +58,12 @@ class Ranks:
         """Sum numbers over all processes, on the host, without waiting for the device."""
         return list(numbers)
 
+    def decide(self, *answers: bool) -> list[bool]:
+        """Return the first process's answers in every process."""
+        return [bool(number) for number in self.count(*(answer and self.is_first for answer in answers))]
+
     def wait(self) -> None:
-        """Wait until all processes have called this."""
-        self.count(0)
+        """Wait until all processes have called this, for as long as it takes."""
 
     def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Sum tensors over all processes; their shapes must agree."""
@@ -97,14 +107,38 @@ class Processes(Ranks):
     """The number of this process on its machine, from 0."""
     local_size: int = 1
     """How many processes its machine has."""
+    restarts: int = 0
+    """How many times the launcher has started the processes again."""
+    groups: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Further groups of all processes, with settings of their own."""
+
+    @property
+    def is_restarted(self) -> bool:
+        """Whether the launcher has started the same command again, after a process had failed."""
+        return self.restarts > 0
 
     @contextmanager
     def connected(self, device: torch.device) -> Iterator[None]:
         """Connect to the other processes; "cuda" is one device per process, "cuda:0" one that all share."""
-        dist.init_process_group(self._backend(device), rank=self.rank, world_size=self.size, timeout=PATIENCE)
-        yield
+        backend = self._backend(device)
+        try:
+            dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
+            self.groups["wait"] = dist.new_group(timeout=PATIENCE, backend="gloo")
+            yield
+        except RuntimeError as error:
+            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+                raise
+            raise ConnectionLostError(
+                f"Process {self.rank} of {self.size} lost the connection to another process.",
+                hint="If no other process says why it ended, its machine or the network failed. "
+                "Continue with the same command and --resume.",
+            ) from error
         # Not after an error: the others may be waiting for a call that never comes, until torchrun ends them.
         dist.destroy_process_group()
+
+    def wait(self) -> None:
+        """Wait until all processes have called this, for as long as it takes."""
+        dist.all_reduce(torch.zeros(1), group=self.groups["wait"])
 
     @contextmanager
     def first_process_first(self) -> Iterator[None]:
@@ -206,6 +240,7 @@ def find_ranks() -> Ranks:
         size,
         local_rank=int(os.environ.get("LOCAL_RANK", rank)),
         local_size=int(os.environ.get("LOCAL_WORLD_SIZE", size)),
+        restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
     )
 
 

@@ -8,12 +8,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.files import disk_errors, is_temporary, move_away, recover_folder, recover_folders, write_text
 from palbert.runtime.ownership import is_marked, is_resolved_recipe, locked_folder, mark
 from palbert.runtime.run_files import foreign_files
 
+Resume = bool | Literal["auto"]
+"""Whether to continue the run in a folder; "auto" continues it if there is one, and begins it otherwise."""
 SPLITS = ("train", "dev", "test")
 HALF_WRITTEN = re.compile(r"\.(best|best-.+|last|previous)\..+")
 """Names of checkpoints that are being written; those of earlier versions end in other ways than today's."""
@@ -152,14 +155,15 @@ class RunFolder:
         if not is_marked(self.marker):
             write_text(self.marker, mark())
 
-    def check_free(self, *, resume: bool, force: bool) -> None:
+    def check_free(self, *, resume: Resume, force: bool) -> None:
         """Raise RunFolderError if the folder holds another run or other files, or nothing to resume."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         started = self.path.is_dir() and self.is_untouched
-        if resume:
-            killed_at_start = started and any(self.path.iterdir())
-            if not self.can_resume and not self.recipe.is_file() and not killed_at_start and not self._is_marked:
+        killed_at_start = started and any(self.path.iterdir())
+        resumable = self.can_resume or self.recipe.is_file() or killed_at_start or self._is_marked
+        if resumable if resume == "auto" else resume:
+            if not resumable:
                 raise RunFolderError(
                     f"{self.path}: nothing to resume: there is no checkpoints/last.",
                     hint="Train without --resume.",

@@ -23,7 +23,7 @@ from palbert.reporting.student_t import mean_interval
 from palbert.reporting.wording import Score
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath, sha256, write_text
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.runtime.visible import visible
 from palbert.tasks.held_out import HeldOut
 from palbert.verbs.in_memory import AnyRecipe, StagedRows
@@ -80,7 +80,7 @@ def cross_validate(
     *,
     folds: int = 5,
     out: AnyPath | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     force: bool = False,
     overrides: Sequence[str] = (),
     trust: bool = False,
@@ -94,7 +94,7 @@ def cross_validate(
             have no dev files.
         folds: The number of equal parts that the training rows are divided into.
         out: The folder of all folds; runs/<recipe name> unless given.
-        resume: Continue with the first fold that is not finished.
+        resume: Continue with the first fold that is not finished; "auto" begins if there is none.
         force: Replace what is in that folder.
         overrides: Settings as `key=value`.
         trust: Whether code from outside palbert may be imported that teachers and other runs name.
@@ -106,7 +106,11 @@ def cross_validate(
     loaded = StagedRows().load(recipe, overrides=overrides)
     _refuse_dev_files(loaded, folds)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
+    if find_ranks().is_restarted:  # by the command of the first attempt
+        resume, force = "auto", False
     folder.check_free(resume=resume, force=force)
+    if resume == "auto":
+        resume = folder.folds.is_file()
     with folder.locked("cross-validation") if find_ranks().is_first else nullcontext(), trusting(trust):
         if find_ranks().is_first:
             folder.check_free(resume=resume, force=force)  # again: another process may have been here before the lock

@@ -24,7 +24,7 @@ from palbert.runtime.determinism import choose_workspace, deterministic
 from palbert.runtime.display import make_display
 from palbert.runtime.distributed import Ranks
 from palbert.runtime.files import write_text
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.runtime.seeding import ranks_in, restore_random_state
 from palbert.training.callbacks import Callback, Callbacks
 from palbert.training.checkpoint import TrainerState, load_weights, read_last, read_state, restore_trainer
@@ -57,7 +57,7 @@ class Job(ABC):
     Args:
         recipe: What to train; `prepare` adds its provenance.
         folder: The run folder; it must be free, or hold the run to resume.
-        resume: Continue the run in the folder.
+        resume: Continue the run in the folder; "auto" if there is one.
         ranks: The processes that train together.
         rows: Rows of the recipe that were given in memory; the run folder keeps them.
         callbacks: What observes the run, and may finish it.
@@ -78,7 +78,7 @@ class Job(ABC):
         recipe: Recipe,
         folder: RunFolder,
         *,
-        resume: bool = False,
+        resume: Resume = False,
         ranks: Ranks | None = None,
         rows: StagedRows | None = None,
         callbacks: Sequence[Callback] = (),
@@ -100,7 +100,8 @@ class Job(ABC):
             choose_workspace(self.machine.device)
         with self.ranks.first_process_first():  # the other ranks find in the caches what the first has loaded
             self.encoder_folder = resolve_encoder(self.recipe.encoder.name)
-            self.has_checkpoint = self.resume and self.folder.has_begun
+            has_checkpoint = bool(self.resume) and self.folder.has_begun
+        [self.has_checkpoint] = self.ranks.decide(has_checkpoint)  # or some would begin, where another continues
         refuse_own_encoder(self.folder, self.encoder_folder)
         self.tokenizer = load_tokenizer(self.encoder_folder)
         self.load()
@@ -116,7 +117,7 @@ class Job(ABC):
         with self.folder.locked() if self.ranks.is_first else nullcontext():
             if self.ranks.is_first:
                 self.folder.check_free(resume=self.resume, force=force)
-            if self.ranks.is_first and self.has_checkpoint != (self.resume and self.folder.has_begun):
+            if self.ranks.is_first and self.has_checkpoint != (bool(self.resume) and self.folder.has_begun):
                 raise RunFolderError(
                     f"{self.folder.path}: another process has trained here since this one was started.",
                     hint="Start it again with --resume to continue from there.",
@@ -237,7 +238,7 @@ class Job(ABC):
         if self.ranks.is_first:
             self.folder.claim()
             if not self.has_checkpoint:
-                self.folder.clear(keep_pretrained=self.resume, keep_rows=data_files(self.recipe))
+                self.folder.clear(keep_pretrained=bool(self.resume), keep_rows=data_files(self.recipe))
             # When resuming, too: its files may have moved. The rows come second, so that a run is found in any case.
             write_text(self.folder.recipe, dump_recipe(self.recipe, rows=self.folder.rows))
             self.rows.move(self.folder.rows)

@@ -23,7 +23,7 @@ from palbert.runtime.distributed import Ranks, find_ranks
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.precision import choose_device
 from palbert.runtime.progress import progress_shown
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.runtime.seeding import seed_everything, seed_rank
 from palbert.training.checkpoint import TrainerState
 from palbert.training.hooks import read_records
@@ -40,7 +40,7 @@ def pretrain(
     data: Data | None = None,
     text: Sequence[str | Path] = (),
     out: AnyPath | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     force: bool = False,
     overrides: Sequence[str] = (),
     progress: bool | None = None,
@@ -55,7 +55,7 @@ def pretrain(
         data: Rows by task, in place of files, as `palbert.train` takes them.
         text: Plain text files, one text per line, in addition to the tasks' training texts.
         out: The folder; runs/<recipe name>-pretrained unless given.
-        resume: Continue the pretraining in that folder.
+        resume: Continue the pretraining in that folder; "auto" begins it if there is none.
         force: Replace what is in that folder.
         overrides: Settings as `key=value`.
         progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
@@ -66,11 +66,15 @@ def pretrain(
     name = "run" if isinstance(recipe, Recipe | Mapping) else Path(recipe).stem
     folder = RunFolder(Path(out) if out else Path("runs") / f"{name}-pretrained")
     ranks = find_ranks()
+    if ranks.is_restarted:  # by the command of the first attempt
+        resume, force = "auto", False
     if ranks.is_first:
         _check_folder(folder, resume=resume, force=force)
     with progress_shown(progress if ranks.is_first else False), staged(data) as rows:
         loaded = with_texts(rows.load(recipe, overrides=overrides), text)
         with ranks.connected(choose_device(loaded.run.device)):
+            if resume == "auto" and all(ranks.decide(_is_complete(folder))):
+                return folder.path
             pretraining = PretrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows).prepare()
             with pretraining.locked(force=force):
                 finished = pretraining.fit()
@@ -83,7 +87,8 @@ def pretrain_first(recipe: Recipe, run: RunFolder, ranks: Ranks) -> Path:
     """Start or continue the pretraining that precedes a run's tasks; return the folder of the new encoder."""
     folder = RunFolder(run.pretrained)
     with ranks.first_process_first():  # the first may have to move folders back
-        is_complete, has_begun = _is_complete(folder), folder.has_begun
+        found = _is_complete(folder), folder.has_begun
+    is_complete, has_begun = ranks.decide(*found)
     if is_complete:
         log.info("%s: pretrained already", folder.path)
         return folder.path
@@ -94,9 +99,9 @@ def pretrain_first(recipe: Recipe, run: RunFolder, ranks: Ranks) -> Path:
     return folder.path
 
 
-def _check_folder(folder: RunFolder, *, resume: bool, force: bool) -> None:
+def _check_folder(folder: RunFolder, *, resume: Resume, force: bool) -> None:
     """Raise RunFolderError if the folder is not free, or holds nothing to resume."""
-    if resume and _is_complete(folder):
+    if resume is True and _is_complete(folder):
         raise RunFolderError(
             f"{folder.path}: nothing to resume: this encoder is complete.",
             hint="Add --force to pretrain again, or give another folder with --out.",

@@ -36,7 +36,7 @@ from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath
 from palbert.runtime.precision import choose_device
 from palbert.runtime.progress import progress_shown
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.runtime.seeding import seed_everything, seed_rank
 from palbert.training.callbacks import Callback, check_callbacks
 from palbert.training.checkpoint import TrainerState
@@ -62,7 +62,7 @@ def train(
     *,
     data: Data | None = None,
     out: AnyPath | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     force: bool = False,
     overrides: Sequence[str] = (),
     progress: bool | None = None,
@@ -80,7 +80,7 @@ def train(
             a list or an iterable of dicts, a table of pandas, polars or pyarrow, or a Dataset of Hugging Face. The run
             folder keeps a copy.
         out: The run folder; runs/<recipe name> unless given.
-        resume: Continue the run in that folder.
+        resume: Continue the run in that folder; "auto" begins it if there is none.
         force: Replace the run in that folder.
         overrides: Settings as `key=value`.
         progress: Show the table of scores and the time left; they are shown unless PALBERT_PROGRESS=off is set.
@@ -95,6 +95,8 @@ def train(
     name = "run" if isinstance(recipe, Recipe | Mapping) else run_name(recipe)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
     ranks = find_ranks()
+    if ranks.is_restarted:  # by the command of the first attempt
+        resume, force = "auto", False
     if ranks.is_first:
         folder.check_free(resume=resume, force=force)
     with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
@@ -224,14 +226,16 @@ class TrainingJob(Job):
         if self.ranks.is_first:
             config = self.recipe.model_dump(mode="json", exclude_none=True)
             self.trackers = open_trackers(self._projects, self.folder.path, config=config, resume=self.has_checkpoint)
-        if self.ranks.is_first and not self.folder.baselines.is_file():
-            write_baselines(self.folder, self.frozen.scores())
+        with self.ranks.first_process_first():
+            if self.ranks.is_first and not self.folder.baselines.is_file():
+                write_baselines(self.folder, self.frozen.scores())
         if self.recipe.pretraining:
             encoder_folder = pretrain_first(self.recipe, self.folder, self.ranks)
             self._build(encoder_folder)  # when resuming too: mixout falls back to the pretrained weights
         if state is None and any(task.head_start != "random" for task in self.recipe.tasks.values()):
-            if self.ranks.is_first:
-                start_heads(self.model, self.recipe, self.frozen)
+            with self.ranks.first_process_first():
+                if self.ranks.is_first:
+                    start_heads(self.model, self.recipe, self.frozen)
             self.ranks.broadcast_module(self.model.heads)
         self.__dict__.pop("frozen", None)  # a second encoder, which training does not need
         return state

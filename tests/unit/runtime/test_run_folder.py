@@ -58,6 +58,19 @@ def test_a_file_is_not_accepted_as_a_folder(tmp_path: Path, resume: bool) -> Non
         RunFolder(tmp_path / "run").check_free(resume=resume, force=True)
 
 
+def test_auto_resumes_what_is_there_begins_in_an_empty_folder_and_refuses_other_files(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    run.check_free(resume="auto", force=False)
+    RunFolder(tmp_path / "none").check_free(resume="auto", force=False)
+    other = RunFolder(tmp_path / "other")
+    other.path.mkdir()
+    other.check_free(resume="auto", force=False)
+    (other.path / "letter.txt").touch()
+    with pytest.raises(RunFolderError, match="holds other files"):
+        other.check_free(resume="auto", force=False)
+
+
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nothing to resume"):
         RunFolder(tmp_path).check_free(resume=True, force=False)

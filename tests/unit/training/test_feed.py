@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from palbert.batch import Part
+from palbert.build.sampling import make_sampler
 from palbert.data.dataset import load_dataset
 from palbert.data.streams import Stream
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.recipe.load import make_recipe
+from palbert.registry import SAMPLERS
 from palbert.runtime.distributed import Ranks
 from palbert.tasks.sets import files_of
 from palbert.training.feed import Feed, Sets
@@ -94,6 +98,42 @@ def test_a_process_without_rows_gets_one_with_share_0(sources: Sets, tokenizer: 
         assert [part.examples for part in batch.parts.values()] == [1, 1]
         shares.append(batch.parts["sst"].share)
     assert shares == [pytest.approx(1 / BATCH)] * BATCH + [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", list(SAMPLERS))
+def test_any_number_of_processes_takes_every_row_of_one_process_once(
+    sources: Sets, tokenizer: TextTokenizer, name: str
+) -> None:
+    numbered = {
+        key: replace(each, rows=replace(each.rows, labels=np.arange(len(each.rows))))  # type: ignore[type-var]
+        for key, each in sources.items()
+    }
+    training = {"sampler": name, "epochs": 2, "steps_per_epoch": 6, "batch_size": BATCH}
+    recipe = make_recipe({"data": "samples", "tasks": ["sst", "sts"], "training": training})
+    sampler = make_sampler(recipe, rows={key: len(each) for key, each in numbered.items()})
+    plan = [sets for epoch in (1, 2) for sets in sampler.epoch(epoch)]
+    alone = taken(numbered, tokenizer, plan, size=1, pieces=1)
+    assert all(alone)
+    for size in range(1, 9):  # 8 processes for 7 rows
+        for pieces in (1, 2):
+            assert taken(numbered, tokenizer, plan, size=size, pieces=pieces) == alone
+
+
+def taken(
+    sources: Sets, tokenizer: TextTokenizer, plan: list[tuple[str, ...]], *, size: int, pieces: int
+) -> list[dict[str, list[int]]]:
+    """Return the numbers of the rows that count in each step, those of all processes in the order of ranks."""
+    feeds = [of_rank(sources, tokenizer, rank, size, pieces) for rank in range(size)]
+    steps, draws = [], dict.fromkeys(sources, 0)
+    for sets in plan:
+        rows: dict[str, list[int]] = {name: [] for name in sets}
+        for feed in feeds:
+            for batch in feed(sets, draws):
+                for name, part in batch.parts.items():
+                    rows[name] += labels_of(part).tolist() if part.share else []
+        steps.append(rows)
+        feeds[0].count(sets, draws)
+    return steps
 
 
 def of_rank(sources: Sets, tokenizer: TextTokenizer, rank: int, size: int, pieces: int) -> Feed:
