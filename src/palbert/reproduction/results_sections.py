@@ -14,6 +14,8 @@ from palbert.reproduction.row_results import ResultsByRow, scores
 from palbert.reproduction.seeds import MeanDifference, mean_difference, spread
 from palbert.reproduction.verdicts import NEGLIGIBLE, Verdict, judge, worst_outcome
 
+ENOUGH = 3
+"""Seeds with which a row competes for the highest score."""
 ReportedScores = Mapping[str, Mapping[str, float]]
 """Reported scores by `table:row`, then by metric."""
 
@@ -49,15 +51,16 @@ def overview_section(results: Mapping[str, ResultsByRow]) -> list[str]:
 
 
 def _comparable_scores(rows: ResultsByRow) -> dict[str, list[float]]:
-    """Return the overall scores of the rows with the most common formula and the most seeds.
+    """Return the overall scores of the rows with the most common formula and enough seeds.
 
-    Scores by other formulas are not comparable, and the luckiest of many single runs is not the best model.
+    Scores by other formulas are not comparable, and the luckiest of many single runs is not the best model: three
+    seeds are enough, or the most that any row has.
     """
     found = {row: values for row in rows if (values := scores(rows[row], "overall"))}
     formulas = Counter(rows[row][0]["formula"] for row in found)
     found = {row: found[row] for row in found if rows[row][0]["formula"] == formulas.most_common(1)[0][0]}
-    most = max(map(len, found.values()), default=0)
-    return {row: values for row, values in found.items() if len(values) == most}
+    enough = min(ENOUGH, max(map(len, found.values()), default=0))
+    return {row: values for row, values in found.items() if len(values) >= enough}
 
 
 def _anchor(heading: str) -> str:

@@ -84,3 +84,22 @@ def test_the_overview_counts_runs_once_and_names_the_highest_mean() -> None:
     assert "| [v1.5, data Mine](#v15-data-mine) | 5 | 0.750 ± 0.071 (2 seeds) | `a/b:one` |" in text
     assert "| [other](#other) | 1 | – | – |" in text
     assert overview_section({}) == []
+
+
+def test_more_than_three_seeds_are_no_advantage_for_the_highest_mean() -> None:
+    def run(seed: int, fingerprint: str, overall: float) -> dict[str, Any]:
+        return {
+            "seed": seed,
+            "fingerprint": fingerprint,
+            "overall": overall,
+            "tasks": {"a": {}, "b": {}},
+            "formula": "f",
+        }
+
+    rows = {
+        "a/b:three": [run(seed, "x", 0.80) for seed in range(3)],
+        "a/b:six": [run(seed, "y", 0.70) for seed in range(6)],
+        "a/b:two": [run(seed, "z", 0.90) for seed in range(2)],
+    }
+    [text] = overview_section({"encoder": rows})
+    assert "| 0.800 ± 0.000 (3 seeds) | `a/b:three` |" in text
