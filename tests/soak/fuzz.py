@@ -206,7 +206,8 @@ class FuzzBench:
         try:
             self.fuzz.attempt(self.root, self.known)
         except PalbertError as error:
-            if self.fuzz.place and Path(name).name not in str(error) and str(self.root) not in str(error):
+            places = (Path(name).name, str(self.root), " row ")
+            if self.fuzz.place and not any(place in str(error) for place in places):
                 return f"{name}: an error without a place: {error}"
         except BaseException:  # tokenizers raises one that is not an Exception
             return f"{name}: {_short(traceback.format_exc())}"

@@ -91,6 +91,8 @@ def pretrain_first(recipe: Recipe, run: RunFolder, ranks: Ranks) -> Path:
     is_complete, has_begun = ranks.decide(*found)
     if is_complete:
         log.info("%s: pretrained already", folder.path)
+        if ranks.is_first:  # what a kill or a power loss left of the checkpoints
+            shutil.rmtree(folder.checkpoints, ignore_errors=True)
         return folder.path
     pretraining = PretrainingJob(recipe, folder, resume=has_begun, ranks=ranks).prepare()
     finished = pretraining.fit()

@@ -248,9 +248,11 @@ def test_a_complete_pretraining_is_reused_when_the_tasks_start_again(
     whole = palbert.train(recipe, out=tmp_path / "run").path
     expected = weights(whole / "checkpoints" / "last"), losses(whole)
     shutil.rmtree(whole / "checkpoints")  # as if killed before the first checkpoint
+    (whole / "pretrained" / "checkpoints" / "last").mkdir(parents=True)  # and while those of pretraining were removed
     written = (whole / "pretrained" / "model.safetensors").stat().st_mtime_ns
     result = cli("train", recipe, "--out", whole, "--resume")
     assert result.code == 0 and "pretrained already" in result.err
+    assert not (whole / "pretrained" / "checkpoints").exists()
     assert (whole / "pretrained" / "model.safetensors").stat().st_mtime_ns == written
     assert (weights(whole / "checkpoints" / "last"), losses(whole)) == expected
     shutil.rmtree(whole / "checkpoints")
