@@ -81,9 +81,9 @@ def with_files_of(source: Source, start: Path) -> list[Source]:
         return [source]
     path = expand(source.path)
     found = [str(start / path)]
-    if glob.has_magic(source.path) and not (start / path).exists():
+    if glob.has_magic(source.path) and not os.path.exists(start / path):
         names = sorted(glob.glob(str(path), root_dir=start, recursive=True))
-        found = [str(start / name) for name in names if (start / name).is_file()] or found
+        found = [str(start / name) for name in names if os.path.isfile(start / name)] or found
     return [source.model_copy(update={"path": str(Path(each).parent.resolve() / Path(each).name)}) for each in found]
 
 
@@ -176,7 +176,7 @@ def missing_files(recipe: Recipe) -> list[str]:
             problems += [
                 f"tasks.{name}.{place}: no such file: {source.path}"
                 for source in sources
-                if not is_remote(source.path) and Path(source.path).is_absolute() and not Path(source.path).is_file()
+                if not is_remote(source.path) and Path(source.path).is_absolute() and not os.path.isfile(source.path)
             ]
         problems += [
             f'tasks.{name}.drop_overlap: names "{kind}", but the task has no test files.'

@@ -26,6 +26,13 @@ def test_missing_files_are_all_named(tmp_path: Path, refusal: Refusal) -> None:
     assert lines[0].endswith(f"no such file: {tmp_path / 'ids-sst-train.csv'}")
 
 
+@pytest.mark.parametrize("name", ["/data/" + "a" * 300 + ".csv", "/data/" + "[" * 3000 + ".csv"])
+def test_an_absolute_name_that_no_file_system_allows_is_a_problem_of_the_recipe(name: str, refusal: Refusal) -> None:
+    task = {"kind": "single", "target": "number", "range": [0, 1], "text": "text", "train": name, "dev": name}
+    lines = refusal({"tasks": {"own": task}})
+    assert any("tasks.own.train" in line and "longer than file systems allow" in line for line in lines)
+
+
 def test_a_task_without_files_is_refused_with_what_to_set(refusal: Refusal) -> None:
     lines = refusal({"tasks": ["sst"]})
     assert [line.split(": ")[1] for line in lines] == ["tasks.sst.train"]
