@@ -21,9 +21,10 @@ operation on a file, changes bytes of everything that palbert reads, and runs se
 """
 FAULTS = """## Faults
 
-{names} run in a small form. In each trial one of them is disturbed at one operation. Then what was there before has to
-be readable, the command (or `--resume`) has to end with the same files as an undisturbed run, bit for bit, and an error
-has to be one `PalbertError` that names a path.
+Commands run in a small form: {names}.
+In each trial one of them is disturbed at one operation. Then what was there before has to be readable, the command (or
+`--resume`) has to end with the same files as an undisturbed run, bit for bit, and an error has to be one `PalbertError`
+that names a path.
 
 - **kill**: the process ends as by SIGKILL. **half**: it does so when half of a file is written.
 - **ENOSPC**, **EIO**, **EFBIG**, **EACCES**: the operation fails with this error, *once*, or from there *on*.
@@ -31,7 +32,7 @@ has to be one `PalbertError` that names a path.
   (*synced*), or files have their new names without the content (*names*), with a part of it (*torn*), with
   zeros in its place (*zeros*), or some of each (*mixed*).
 
-"save" is a file that safetensors or tokenizers write. A job can have this many faults: {plans}.
+"save" is a file that safetensors or tokenizers write. There can be this many faults: {plans}.
 """
 FUZZ = """## Files with changed bytes
 
@@ -59,9 +60,8 @@ def write(path: Path, tally: Tally, *, seed: int, seconds: float) -> None:
 def _blocks(tally: Tally, *, seed: int, seconds: float) -> Iterable[str]:
     yield INTRODUCTION
     yield from _summary(tally, seed=seed, seconds=seconds)
-    names = ", ".join(tally.plans) or "The jobs"
     plans = ", ".join(f"{name} {number:,}" for name, number in tally.plans.items()) or "none was run"
-    yield FAULTS.format(names=names[0].upper() + names[1:], plans=plans)
+    yield FAULTS.format(names=", ".join(faults.FASTEST), plans=plans)
     yield _table(tally, "faults", "fault", operations.KINDS, faults.KINDS)
     yield FUZZ.format(memory=MEMORY >> 30)
     yield _table(tally, "files with changed bytes", "file", ["inputs"])
