@@ -52,7 +52,7 @@ def test_the_slurm_script_trains_with_two_processes(tiny_recipe: dict[str, Any],
         assert job.wait(timeout=240) == 0, (tmp_path / "log").read_text()
     calls = (tmp_path / "calls").read_text()
     assert "scontrol show hostnames node[1-2]" in calls
-    assert "--rdzv-endpoint 127.0.0.1:" in calls and "--resume" not in calls
+    assert "--rdzv-endpoint 127.0.0.1:" in calls and "--auto-resume" in calls
     assert (tmp_path / "run" / "report.json").is_file()
 
 
@@ -115,6 +115,6 @@ def test_every_option_of_palbert_exists(path: Path) -> None:
     verbs: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     known = {option for verb in verbs.values() for item in verb.params for option in item.opts}
     text = path.read_text("utf-8").replace("\\\n", " ")
-    for verb, rest in re.findall(r"(?:-m |\b)palbert (\w+) ([^\n]*--[^\n]*)", text):
+    for verb, rest in re.findall(r"\bpalbert,? (\w+),? ([^\n]*--[^\n]*)", text):
         assert verb in verbs
         assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known
