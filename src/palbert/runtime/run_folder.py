@@ -50,6 +50,11 @@ class RunFolder:
         return self.path / "spikes.jsonl"
 
     @property
+    def logs(self) -> list[Path]:
+        """The files that the run appends to."""
+        return [self.metrics, self.non_finite, self.spikes]
+
+    @property
     def baselines(self) -> Path:
         """The scores on dev that the run has to beat, measured before training."""
         return self.path / "baselines.json"
@@ -221,8 +226,8 @@ class RunFolder:
                 if folder.is_dir():
                     shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
-            logs = (self.recipe, self.metrics, self.non_finite, self.spikes, self.baselines, self.trackers, self.folds)
-            for file in (*logs, *reports, *rows):
+            records = (self.recipe, *self.logs, self.baselines, self.trackers, self.folds)
+            for file in (*records, *reports, *rows):
                 file.unlink(missing_ok=True)
             if rows and not any(self.rows.iterdir()):
                 self.rows.rmdir()

@@ -202,7 +202,7 @@ class Job(ABC):
             metrics=self.main_metrics,
             every=training.save_every,
             best=best,
-            logs=[self.folder.metrics, self.folder.non_finite],
+            logs=self.folder.logs,
         )
         if before is not None:
             metrics.write_evaluation(before)

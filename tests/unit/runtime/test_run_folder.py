@@ -26,6 +26,12 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
+def test_all_files_of_lines_are_logs(run: RunFolder) -> None:
+    named = [getattr(run, name) for name, value in vars(RunFolder).items() if isinstance(value, property)]
+    lines = {path for path in named if isinstance(path, Path) and path.suffix == ".jsonl"}
+    assert lines == set(run.logs)
+
+
 def test_a_missing_or_empty_folder_is_free(tmp_path: Path) -> None:
     RunFolder(tmp_path / "absent").check_free(resume=False, force=False)
     RunFolder(tmp_path).check_free(resume=False, force=False)

@@ -138,6 +138,7 @@ def test_hooks_log_and_save_the_description_of_the_run(tiny_recipe: dict[str, An
     limit, metrics, numbers, checkpoints, *_ = run.make_hooks({"best": 0.5})
     assert isinstance(limit, TimeLimit)  # before the checkpoint that holds the time
     assert isinstance(metrics, MetricsLog) and isinstance(checkpoints, Checkpoints)
+    assert checkpoints.logs == run.folder.logs  # which are flushed before each checkpoint
     assert isinstance(numbers, CheckNumbers)  # before a checkpoint is saved that holds them
     assert checkpoints.metrics == {"sst": "accuracy", "quora": "accuracy", "sts": "pearson"}
     assert checkpoints.best == {"best": 0.5} and checkpoints.description == run.describe()
