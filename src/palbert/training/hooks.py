@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,12 +188,9 @@ def _mean_of_numbers(values: list[Any]) -> float | None:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read metrics.jsonl; skip lines that a crash left incomplete."""
+    """Read a log of one JSON object per line; skip lines that a crash left incomplete, even within a character."""
     records = []
-    if path.is_file():
-        for line in path.read_text("utf-8").splitlines():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-    return records
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        with suppress(RecursionError, ValueError):
+            records.append(json.loads(line.decode("utf-8")))
+    return [record for record in records if isinstance(record, dict)]

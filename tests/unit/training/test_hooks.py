@@ -91,6 +91,19 @@ def test_a_partial_line_is_skipped(tmp_path: Path) -> None:
     assert read_records(tmp_path / "absent.jsonl") == []
 
 
+def test_a_line_that_ends_within_a_character_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "spikes.jsonl"
+    path.write_bytes('{"step": 1}\n{"step": 2, "ids": ["ü'.encode()[:-1])
+    assert read_records(path) == [{"step": 1}]
+
+
+def test_a_line_may_hold_other_signs_that_break_lines(tmp_path: Path) -> None:
+    record = {"step": 1, "ids": ["a\u2028b", "c\u0085d"]}
+    path = tmp_path / "spikes.jsonl"
+    path.write_text(json.dumps(record, ensure_ascii=False) + "\n", "utf-8")
+    assert read_records(path) == [record]
+
+
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
