@@ -18,6 +18,7 @@ from palbert.inference.calibration import fit_calibration
 from palbert.inference.thresholds import best_thresholds
 from palbert.metrics import Values
 from palbert.runtime.checksums import add_file, checked
+from palbert.runtime.json_objects import read_object
 from palbert.targets import Decoded, Target
 from palbert.tasks.spec import Task
 
@@ -134,8 +135,8 @@ def read_decisions(folder: Path) -> dict[str, Decision]:
         checked(path)
     except CheckpointError as error:
         raise CheckpointError(error.message, hint=hint) from error
+    content = read_object(path, raises=CheckpointError, hint=hint)
     try:
-        content = json.loads(path.read_text("utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, this palbert reads {FORMAT}")
         return {name: _decision(values) for name, values in content["tasks"].items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, write_config
 from palbert.runtime.checksums import checked
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
 
 DESCRIPTION = "palbert.json"
@@ -57,8 +57,8 @@ def trained_weights(folder: Path) -> dict[str, Tensor]:
 
 def _config(folder: Path) -> EncoderConfig:
     file = checked(folder / DESCRIPTION)
+    description = read_object(file, hint=None)
     try:
-        description = json.loads(file.read_text("utf-8"))
         config = EncoderConfig(**description["encoder"])
     except (KeyError, TypeError, ValueError) as error:
         raise EncoderError(f"{file}: damaged: expected the description of a model ({error}).") from error

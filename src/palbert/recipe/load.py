@@ -104,6 +104,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path}: not valid TOML: the values are nested too deeply.") from error
     except ValueError as error:  # of the syntax, of the encoding, or a number of thousands of digits
         raise RecipeError(f"{path}: not valid TOML: {error}.") from error
+    refuse_depth(values, str(path))
     return values
 
 

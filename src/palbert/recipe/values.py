@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from palbert.errors import RecipeError, did_you_mean
+from palbert.runtime.json_objects import is_deeper
 from palbert.tasks.catalog import CATALOG
 
 Files = Mapping[str, Mapping[str, str]]
@@ -23,17 +24,8 @@ DESCRIBING = ("train", "kind", "text", "label", "labels", "target", "classes", "
 
 def refuse_depth(values: Any, name: str) -> None:
     """Raise RecipeError for tables and lists inside each other that are no settings, or that hold themselves."""
-    level = [values]
-    for _ in range(DEEPEST):
-        level = [
-            item
-            for each in level
-            for item in (each.values() if isinstance(each, Mapping) else each)
-            if isinstance(item, Mapping | list | tuple)
-        ]
-        if not level:
-            return
-    raise RecipeError(f"{name}: the values are nested too deeply.", hint="No setting is in so many tables.")
+    if is_deeper(values, DEEPEST):
+        raise RecipeError(f"{name}: the values are nested too deeply.", hint="No setting is in so many tables.")
 
 
 def plain(values: Any) -> Any:

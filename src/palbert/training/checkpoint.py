@@ -19,6 +19,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
 from palbert.runtime.checksums import RECORD, Recorder, check_folder, checked, link_file, read_record, write_record
 from palbert.runtime.files import new_folder, recover_folder
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import LAST, PREVIOUS, RunFolder
 from palbert.training.averaging import Average
 from palbert.training.trainer import Trainer
@@ -26,6 +27,7 @@ from palbert.training.trainer import Trainer
 FORMAT = 1
 MODEL_FILES = ("model.safetensors", "palbert.json", "tokenizer.json")
 
+OTHER = "Take another checkpoint of the run with --checkpoint, or train again."
 AGAIN = "Train again with --force, or into another folder with --out; predict and evaluate take other checkpoints."
 
 log = logging.getLogger(__name__)
@@ -94,7 +96,7 @@ def read_description(folder: Path) -> dict[str, Any]:
             f"{folder}: no checkpoint here (palbert.json is missing).",
             hint="Give a run folder or one of its checkpoints.",
         )
-    description = _read_json(path)
+    description = read_object(path, raises=CheckpointError, hint=OTHER)
     if description.get("format") != FORMAT:
         raise CheckpointError(
             f"{folder}: written in checkpoint format {description.get('format')} by palbert "
@@ -116,8 +118,7 @@ def load_weights(folder: Path, model: nn.Module) -> None:
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
-    hint = "Take another checkpoint of the run with --checkpoint, or train again."
-    _refuse_broken(folder / "model.safetensors", weights, hint=hint)
+    _refuse_broken(folder / "model.safetensors", weights, hint=OTHER)
     model.load_state_dict(weights)
 
 
@@ -151,7 +152,7 @@ def read_state(folder: Path) -> TrainerState:
     path = checked(folder / "trainer.json")
     if not path.is_file():
         raise CheckpointError(f"{folder}: no trainer state here; only checkpoints/last can be resumed.")
-    facts = _read_json(path)
+    facts = read_object(path, raises=CheckpointError, hint=AGAIN)
     if missing := [name for name in ("position", "best") if name not in facts]:
         raise CheckpointError(f"{path}: damaged: no '{missing[0]}'.", hint=AGAIN)
     return TrainerState(
@@ -279,16 +280,6 @@ def _load_tensors_if_there(path: Path) -> dict[str, Tensor]:
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     save_file(tensors, path)
     path.chmod(0o644)  # safetensors hides its files from others
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: damaged: {error}.") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: damaged: expected an object, found a {type(value).__name__}.")
-    return value
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import MissingExtraError, TrainingError
+from palbert.errors import MissingExtraError, RunFolderError, TrainingError
 from palbert.runtime.files import write_text
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
 
 GROUPS = ("losses", "cosines", "weights", "learning_rate", "drawn")
@@ -134,7 +135,8 @@ def open_trackers(
 ) -> dict[str, Tracker]:
     """Open the trackers that are asked for; a resumed run continues the one it began, by the ids in trackers.json."""
     path = RunFolder(folder).trackers
-    ids = json.loads(path.read_text("utf-8")) if resume and path.is_file() else {}
+    hint = "Remove it: the run is then tracked as a new one."
+    ids = read_object(path, raises=RunFolderError, hint=hint) if resume and path.is_file() else {}
     opened = {}
     for name, project in projects.items():
         if project:

@@ -16,12 +16,14 @@ from palbert.build import Machine
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import Template
 from palbert.data.training_set import TrainingSet
+from palbert.errors import RunFolderError
 from palbert.inference.evaluator import constant_baseline, score
 from palbert.inference.vectors import MeanVectors
 from palbert.model.comparison import compare
 from palbert.model.encoder import Encoder
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import write_text
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
 from palbert.targets import Decoded
 from palbert.targets.probe import Features, Probe
@@ -159,8 +161,7 @@ def read_baselines(folder: RunFolder, split: str) -> Scores:
     """Return the scores on dev that training has kept; none for other splits, and for runs of older versions."""
     if split != "dev" or not folder.baselines.is_file():
         return {}
-    scores: Scores = json.loads(folder.baselines.read_text("utf-8"))
-    return scores
+    return read_object(folder.baselines, raises=RunFolderError, hint="Remove it: the report then has no baselines.")
 
 
 def baselines_of(

@@ -23,6 +23,7 @@ from palbert.reporting.student_t import mean_interval
 from palbert.reporting.wording import Score
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath, sha256, write_text
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.runtime.visible import visible
 from palbert.tasks.held_out import HeldOut
@@ -135,7 +136,16 @@ def with_fold(recipe: Recipe, fold: int, folds: int) -> Recipe:
 def folds_in(folder: Path) -> int | None:
     """Return the number of folds of a cross-validation in a folder, if there is one."""
     file = RunFolder(folder).folds
-    return int(json.loads(file.read_text("utf-8"))["folds"]) if file.is_file() else None
+    return int(_read(file)["folds"]) if file.is_file() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Read folds.json."""
+    hint = "Train again with --force, or into another folder with --out."
+    found = read_object(file, raises=RunFolderError, hint=hint)
+    if not isinstance(found.get("folds"), int) or not isinstance(found.get("results"), dict):
+        raise RunFolderError(f"{file}: damaged: expected 'folds' and 'results'.", hint=hint)
+    return found
 
 
 def _refuse_dev_files(recipe: Recipe, folds: int) -> None:
@@ -159,7 +169,7 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
         if former != folds:
             raise RunFolderError(f"{folder.path}: has {former} folds, not {folds}.", hint=f"Give --folds {former}.")
         refuse_another_recipe(folder.recipe, recipe)
-        done: dict[str, Any] = json.loads(folder.folds.read_text("utf-8"))["results"]
+        done: dict[str, Any] = _read(folder.folds)["results"]
         _refuse_other_data(folder, recipe, done)
         return done
     if find_ranks().is_first:

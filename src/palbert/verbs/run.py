@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.reporting.display import Summary, summary_table
 from palbert.runtime.files import AnyPath
+from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.visible import visible
 from palbert.verbs.predict import Predictions, Predictor, load
@@ -41,11 +41,10 @@ class Run:
     def report(self) -> Summary:
         """The content of report.json: a dict that is shown as a table."""
         file = RunFolder(self.path).report("json")
-        try:
-            return Summary(json.loads(file.read_text("utf-8")))
-        except FileNotFoundError:
-            hint = f'Make it with: palbert.evaluate("{self.path}")'
-            raise RunFolderError(f"{file}: no such file, so there is no report of a run.", hint=hint) from None
+        hint = f'Make it with: palbert.evaluate("{self.path}")'
+        if not file.is_file():
+            raise RunFolderError(f"{file}: no such file, so there is no report of a run.", hint=hint)
+        return Summary(read_object(file, raises=RunFolderError, hint=hint))
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palbert.errors import EncoderError
+from palbert.errors import CheckpointError, EncoderError
 from palbert.runtime.json_objects import LARGEST, read_object, read_object_if_there
 
 
@@ -25,6 +25,7 @@ def test_an_object_is_read(tmp_path: Path) -> None:
         (b"null", "expected a JSON object, found a NoneType"),
         (b'{"a": "\xff"}', "not valid JSON"),
         (b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"[" * 990 + b"]" * 990 + b"}", "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )
@@ -33,6 +34,8 @@ def test_what_is_not_an_object_is_refused_with_its_file(content: bytes, message:
     file.write_bytes(content)
     with pytest.raises(EncoderError, match=rf"a\.json: .*{message}"):
         read_object(file)
+    with pytest.raises(CheckpointError, match=rf"a\.json: .*{message}.*Train again\."):
+        read_object(file, raises=CheckpointError, hint="Train again.")
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -217,9 +217,9 @@ def test_damaged_json_is_refused_with_its_name(saved: Path, content: bytes) -> N
     (saved / RECORD).unlink()  # as in earlier versions
     (saved / "palbert.json").write_bytes(content)
     (saved / "trainer.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"palbert\.json: damaged"):
+    with pytest.raises(CheckpointError, match=r"palbert\.json: (not valid JSON|expected a JSON object)"):
         read_description(saved)
-    with pytest.raises(CheckpointError, match=r"trainer\.json: damaged"):
+    with pytest.raises(CheckpointError, match=r"trainer\.json: (not valid JSON|expected a JSON object)"):
         read_state(saved)
 
 

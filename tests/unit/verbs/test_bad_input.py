@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import palbert
 from palbert.registry import SAMPLERS
 from palbert.runtime.run_folder import RunFolder
 
@@ -433,8 +434,10 @@ def test_resuming_a_finished_run_changes_neither_weights_nor_scores(run_copy: Pa
     [
         ("palbert.json", b'{"format": 99, "palbert": "9.9"}',
          ["written in checkpoint format 99 by palbert 9.9; this palbert reads format 1.", "train again"]),
-        ("palbert.json", b'{"format": 1', ["palbert.json: damaged"]),
+        ("palbert.json", b'{"format": 1', ["palbert.json: not valid JSON"]),
         ("palbert.json", b'{"format": 1}', ["palbert.json: damaged"]),
+        ("palbert.json", b'{"format": 1, "tasks": ' + b"[" * 990 + b"]" * 990 + b"}", ["nested too deeply"]),
+        ("decisions.json", b"[" * 9999, ["decisions.json: ", "nested too deeply", "Remove it"]),
         ("model.safetensors", b"x" * 100, ["model.safetensors: cannot be read"]),
         ("tokenizer.json", None, ["no tokenizer.json"]),
         ("model.safetensors", None, ["model.safetensors: cannot be read"]),
@@ -446,7 +449,7 @@ def test_a_damaged_checkpoint_or_one_of_another_version_is_refused(
 ) -> None:
     file = run_copy / "checkpoints" / "best" / name
     (file.parent / "palbert.sha256").unlink()  # as in earlier versions
-    file.unlink()
+    file.unlink(missing_ok=True)
     if content is not None:
         file.write_bytes(content)
     before = snapshot(run_copy)
@@ -455,6 +458,14 @@ def test_a_damaged_checkpoint_or_one_of_another_version_is_refused(
     )
     assert_refused_with(cli("evaluate", run_copy), [f"{run_copy}/checkpoints/best", *says])
     assert snapshot(run_copy) == before
+
+
+def test_damaged_baselines_and_reports_are_refused_with_their_file(run_copy: Path, cli: Cli) -> None:
+    for name in ("baselines.json", "report.json"):
+        (run_copy / name).write_text('{"sst": ')
+    assert_refused_with(cli("evaluate", run_copy), ["baselines.json: not valid JSON", "Remove it"])
+    with pytest.raises(palbert.PalbertError, match=r"report\.json: not valid JSON .*Make it with: palbert.evaluate"):
+        _ = palbert.Run(run_copy).report
 
 
 def test_a_last_checkpoint_of_another_version_is_not_resumed(

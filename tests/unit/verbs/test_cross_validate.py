@@ -85,6 +85,13 @@ def test_a_run_that_replaces_folds_removes_their_scores(values: dict[str, Any], 
     assert module.folds_in(tmp_path / "runs") is None
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"folds": "3", "results": {}}'])
+def test_a_damaged_record_of_folds_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "folds.json").write_text(content)
+    with pytest.raises(RunFolderError, match=r"folds\.json: .*--force"):
+        module.folds_in(tmp_path)
+
+
 def test_folds_are_compared_with_baselines(values: dict[str, Any], tmp_path: Path) -> None:
     found = palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
     reports = [palbert.Run(tmp_path / "runs" / f"fold-{fold}").report for fold in (1, 2)]
