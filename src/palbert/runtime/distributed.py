@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +22,7 @@ ENVIRONMENT = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 BUCKET = 2**24
 """Numbers per call: large enough for few calls, small enough for little memory."""
 TIMEOUT = timedelta(minutes=10)
-"""Timeout of collective calls: after this, another process counts as lost where its connection is silent."""
+"""After this, another process counts as lost where its connection is silent."""
 PATIENCE = timedelta(days=1)
 """Timeout of `wait`: the first process may load data or write the report meanwhile."""
 
@@ -124,6 +126,7 @@ class Processes(Ranks):
         try:
             dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
             self.groups["wait"] = dist.new_group(timeout=PATIENCE, backend="gloo")
+            _end_silent_connections()
             yield
         except RuntimeError as error:
             if not isinstance(error, dist.DistError) and "gloo" not in str(error):
@@ -260,6 +263,22 @@ class _JoinedRows(torch.autograd.Function):
         total = gradients[0].clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total[context.places], None, None
+
+
+def _end_silent_connections() -> None:
+    """Let Linux probe this process's connections, and end those whose other machine does not answer for TIMEOUT.
+
+    gloo does not ask for this; without it, `wait` would not notice a network that fails silently.
+    """
+    seconds = int(TIMEOUT.total_seconds())
+    settings = {"TCP_KEEPIDLE": seconds // 2, "TCP_KEEPINTVL": seconds // 10, "TCP_USER_TIMEOUT": seconds * 1000}
+    for path in Path("/proc/self/fd").glob("*"):  # none on other systems
+        with suppress(OSError):  # closed meanwhile, or not of TCP
+            if os.readlink(path).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(path.name))) as connection:  # another handle of the same socket
+                    for name, value in settings.items():
+                        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
