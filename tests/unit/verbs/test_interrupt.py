@@ -1,4 +1,4 @@
-"""Ctrl-C and kill -9: a checkpoint to load, a way to continue, and the same result as an uninterrupted run."""
+"""Ctrl-C, SIGTERM and kill -9: a checkpoint to load, a way to continue, and the same result as an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -85,12 +85,13 @@ def assert_same_end(run: Path, undisturbed: Path) -> None:
         assert first == second
 
 
-def test_ctrl_c_saves_a_checkpoint_and_says_how_to_continue(
-    recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_stop_signal_saves_a_checkpoint_and_says_how_to_continue(
+    stop: signal.Signals, recipe: Path, undisturbed: Path, tmp_path: Path, cli: Cli
 ) -> None:
     run = tmp_path / "my run"  # the suggested command must quote this space
     process = start(recipe, run)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == "" and "Traceback" not in err
