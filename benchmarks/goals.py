@@ -142,6 +142,11 @@ def seconds_of(name: str) -> Callable[[Result], float | None]:
     return lambda result: result["seconds"].get(name)
 
 
+def exchange_at(size: int) -> Callable[[Result], float | None]:
+    """Return a function that gets the time of a step of one process with NCCL, as a multiple of one without."""
+    return lambda result: result["sizes"].get(str(size), {}).get("one process of torchrun", {}).get("run_seconds_ratio")
+
+
 GPU_BASE = {"cuda": True, "shape": "base"}
 STEP, RUN = "training step, 16 rows, BERT-base shape", "training throughput, 256 rows, BERT-base shape"
 CPU = "MiniLM-L6 shape, 32 rows"
@@ -208,6 +213,18 @@ GOALS = (
         digits=0,
         only=GPU_BASE,
         why=FLOPS_WHY,
+    ),
+    *(
+        Goal(
+            f"one process with NCCL, {size} rows, BERT-base shape, against one without",
+            "processes",
+            1.03,
+            "×",
+            exchange_at(size),
+            digits=3,
+            only=GPU_BASE,
+        )
+        for size in (16, 64, 256)
     ),
     *(
         Goal(

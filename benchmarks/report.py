@@ -52,6 +52,20 @@ def step_rows(result: Result) -> list[list[str]]:
     return rows
 
 
+def process_rows(result: Result) -> list[list[str]]:
+    """Return the lines of the table of one result of processes."""
+    return [
+        [
+            size,
+            name,
+            *(number(own[key] * 1e3, 2) for key in ("seconds", "run_seconds")),
+            *(number(own.get(f"{key}_ratio"), 3) for key in ("seconds", "run_seconds")),
+        ]
+        for size, cases in result["sizes"].items()
+        for name, own in cases.items()
+    ]
+
+
 def step_remarks(result: Result) -> list[str]:
     """Return how palbert computed the steps, if known."""
     return [
@@ -164,6 +178,10 @@ def render(results: Sequence[Result]) -> str:
                 "remarks": step_remarks(each),
             }
             for each in steps
+        ],
+        processes=[
+            {"heading": f"{place_of(each)}, shape {each['shape']}:", "rows": process_rows(each)}
+            for each in of_benchmark(results, "processes")
         ],
         captured=all(each.get("capture") for each in steps),
         growth=growth,

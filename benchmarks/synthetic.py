@@ -22,6 +22,7 @@ from palbert.model.mixout import mix_out
 from palbert.recipe.load import make_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import RunSection
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.seeding import seed_everything
 from palbert.targets.number import Number
 from palbert.tasks.spec import Task
@@ -116,7 +117,9 @@ def random_encoder(recipe: Recipe, shape: Shape) -> Encoder:
     return encoder
 
 
-def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, length: int | None = None) -> Trainer:
+def make_trainer(
+    values: Mapping[str, Any], *, shape: Shape, batches: int, length: int | None = None, ranks: Ranks | None = None
+) -> Trainer:
     """Make the trainer of a recipe with random weights.
 
     Args:
@@ -124,6 +127,7 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
         shape: The size of the encoder.
         batches: The number of batches in each set.
         length: Tokens per sequence; unless given, lengths are mixed as in real pairs.
+        ranks: The processes that train together.
     """
     recipe = make_recipe(values, check_files=False)
     machine = Machine.for_recipe(recipe)
@@ -145,6 +149,7 @@ def make_trainer(values: Mapping[str, Any], *, shape: Shape, batches: int, lengt
         machine=machine,
         train=train,
         evaluate=lambda *_, **__: None,  # type: ignore[arg-type]
+        ranks=ranks,
     )
 
 

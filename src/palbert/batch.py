@@ -31,6 +31,8 @@ class Part:
     """What the loss of each example is multiplied by, (examples,); None where all count alike."""
     share: float = 1.0
     """The share of the step's examples of this set that this batch holds; below 1 when accumulating."""
+    examples_by_rank: tuple[int, ...] = ()
+    """The examples of this set that each process has in the step; 0 where its examples do not count."""
     teacher_outputs: Tensor | None = None
     """The outputs of the task's teachers, (examples, teachers, outputs)."""
     answered: bool = True
@@ -102,7 +104,7 @@ class PackedBatch:
             (
                 name,
                 *(part.sequences.start, part.sequences.stop, part.filling, part.tokens.start, part.tokens.stop),
-                *(part.width, part.share, part.task, part.answered),
+                *(part.width, part.share, part.examples_by_rank, part.task, part.answered),
                 *((key, values.shape, values.dtype) for key, values in part.tensors.items()),
             )
             for name, part in self.parts.items()

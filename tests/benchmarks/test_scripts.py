@@ -41,6 +41,17 @@ def test_train_step_measures_palbert_and_transformers_and_records_failures(scrip
         assert ours["tflops"] / theirs["tflops"] == pytest.approx(theirs["run_ratio"])
 
 
+def test_processes_compares_a_process_that_communicates_with_one_that_does_not(script: Script, tmp_path: Path) -> None:
+    out = tmp_path / "processes.json"
+    options = ["--shape", "tiny", "--sizes", "2", "--batches", "2", "--rounds", "1", "--out", str(out)]
+    script("processes").main(["--device", "cpu", *options])
+    [found] = written(out)["sizes"].values()
+    alone, connected, exchanging = found.values()
+    assert alone["seconds_ratio"] == alone["run_seconds_ratio"] == 1
+    for each in (connected, exchanging):
+        assert each["seconds_ratio"] == pytest.approx(each["seconds"] / alone["seconds"])
+
+
 def test_rivals_get_the_batches_that_the_feed_makes(script: Script) -> None:
     synthetic, train_step = script("synthetic"), script("train_step")
     values = synthetic.plain_recipe(device="cpu", batch_size=3)

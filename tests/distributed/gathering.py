@@ -92,10 +92,11 @@ def contrast(values: dict[str, Any], folder: Path, ranks: Ranks) -> dict[str, An
     for batch in batches:
         for name, loss in trainer._losses_and_gradients(batch).items():
             losses[name] = losses.get(name, 0) + loss
+    for exchange in trainer._sum_over_processes(losses):
+        exchange()
     trainer.gradients.combine()
-    totals = ranks.sum(list(losses.values()))
     gradient = torch.cat([parameter.grad.flatten() for parameter in trainer.parameters if parameter.grad is not None])
-    return {"losses": [float(total) for total in totals], "gradient": gradient.tolist()}
+    return {"losses": [float(total) for total in losses.values()], "gradient": gradient.tolist()}
 
 
 def outputs(values: dict[str, Any], folder: Path, ranks: Ranks) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def test_collective_calls_return_the_same_to_all_processes(results: Path) -> Non
     assert first == {
         "sums": sums,
         "in pieces": sums,
-        "types": ["torch.float32", "torch.float64"],
+        "in place": [[[[3.0] * 2] * 2, "torch.float32"], [[2.0], "torch.float64"], [[3.0] * 4, "torch.float32"]],
         "count": [1, 2, 2],
         "gathered": [[0], [1]],
         "first": [1.0],

@@ -90,13 +90,15 @@ def record_collective_calls(folder: Path, ranks: Ranks) -> None:
     order = folder / "order.txt"
     with ranks.first_process_first():
         order.write_text((order.read_text() if order.exists() else "") + str(ranks.rank))
+    added = [torch.full((2, 2), mine).t(), torch.ones(1, dtype=torch.float64), torch.full((4,), mine)]
+    ranks.add_in_place(*added)
     layer = torch.nn.Linear(1, 1)
     torch.nn.init.constant_(layer.weight, mine)
     ranks.broadcast_module(layer)
     said = {
         "sums": [None if total is None else total.tolist() for total in whole],
         "in pieces": [None if total is None else total.tolist() for total in in_pieces],
-        "types": [str(total.dtype) for total in ranks.sum([torch.ones(1), torch.ones(1, dtype=torch.float64)])],
+        "in place": [[total.tolist(), str(total.dtype)] for total in added],
         "count": ranks.count(ranks.rank, 1, True),
         "gathered": [found["x"].tolist() for found in ranks.gather({"x": torch.tensor([ranks.rank])})],
         "first": ranks.broadcast(torch.tensor([mine])).tolist(),

@@ -76,7 +76,7 @@ def build_pretrainer(
     objective = _make_objective(section, tokenizer, model.encoder.config).to(machine.device)
     objective.join(ranks)
     sets = {NAME: TrainingSet(NAME, NAME, train, max_length=section.max_length, batch_size=section.batch_size)}
-    buckets = make_buckets(sets, tokenizer.template, machine.device, ranks)
+    buckets = make_buckets(sets, tokenizer.template, machine.device) if ranks.size == 1 else None
     return Trainer(
         model,
         sampler=_make_sampler(section, rows=len(train), seed=recipe.seed),

@@ -11,7 +11,6 @@ from palbert.data.tokenizer import Template
 from palbert.options import takes
 from palbert.recipe.schema import Recipe
 from palbert.registry import SAMPLERS
-from palbert.runtime.distributed import Ranks
 from palbert.tasks.choices import Component
 from palbert.training.buckets import Buckets
 from palbert.training.feed import Sets
@@ -50,16 +49,12 @@ def _with_factors(sampler: Component, factors: Mapping[str, float]) -> Component
     return sampler.model_copy(update={"factors": {**factors, **own}})
 
 
-def make_buckets(
-    sets: Sets, template: Template, device: torch.device, ranks: Ranks | None = None
-) -> dict[str, Buckets] | None:
+def make_buckets(sets: Sets, template: Template, device: torch.device) -> dict[str, Buckets] | None:
     """Choose the sizes of every set's batches from the lengths of its rows; None if steps cannot be captured.
 
     On CUDA, batches are padded even if capturing is turned off, so that results are the same.
     """
-    if device.type != "cuda" or (ranks and ranks.size > 1):
-        return None
-    return choose_buckets(sets, template)
+    return choose_buckets(sets, template) if device.type == "cuda" else None
 
 
 def choose_buckets(sets: Sets, template: Template) -> dict[str, Buckets]:

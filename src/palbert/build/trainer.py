@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -36,8 +35,6 @@ from palbert.training.non_finite import NonFinite, Skip, Stop
 from palbert.training.optimizer import make_optimizer
 from palbert.training.samplers import Plan, Sampler
 from palbert.training.trainer import Evaluate, Evaluation, Trainer
-
-log = logging.getLogger(__name__)
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> Average:
@@ -91,7 +88,7 @@ def build_trainer(
         evaluate=evaluate,
         epochs=epochs,
         ranks=ranks,
-        execution=make_execution(recipe, machine.device, ranks),
+        execution=make_execution(recipe, machine.device),
         scale=make_scale(objective, machine),
         evaluate_every=recipe.training.evaluate_every,
         non_finite=make_non_finite(recipe),
@@ -140,18 +137,13 @@ def _make_feed(
         accumulation=recipe.training.accumulation,
         separate=separate,
         ranks=ranks,
-        buckets=make_buckets(sets, template, device, ranks),
+        buckets=make_buckets(sets, template, device),
     )
 
 
-def make_execution(recipe: Recipe, device: torch.device, ranks: Ranks | None = None) -> Execution:
-    """Choose how steps are computed: as CUDA graphs on CUDA, in one process, unless the recipe turns it off."""
-    if device.type != "cuda" or recipe.run.capture == "off":
-        return Eager(device)
-    if ranks and ranks.size > 1:
-        log.info("steps are not captured as CUDA graphs: %d processes train together", ranks.size)
-        return Eager(device)
-    return Graphs(device)
+def make_execution(recipe: Recipe, device: torch.device) -> Execution:
+    """Choose how steps are computed: as CUDA graphs on CUDA, unless the recipe turns it off."""
+    return Graphs(device) if device.type == "cuda" and recipe.run.capture != "off" else Eager(device)
 
 
 def make_non_finite(recipe: Recipe) -> NonFinite:

@@ -49,6 +49,8 @@ class Portion:
     """Labels of all rows of the set, if there are any."""
     share: float = 1.0
     """The share of the step's rows of this set, when a step is cut into several batches."""
+    rows_by_rank: tuple[int, ...] = ()
+    """The rows of the step that each process has; 0 where its rows do not count."""
     teacher_outputs: NDArray[Any] | None = None
     """The teachers' outputs for all rows of the set, if it has teachers."""
     answered: bool = True
@@ -88,6 +90,7 @@ def collate(portions: Sequence[Portion], template: Template) -> PackedBatch:
             weights=_rows(portion.weights, portion.rows),
             teacher_outputs=_rows(portion.teacher_outputs, portion.rows),
             share=portion.share,
+            examples_by_rank=portion.rows_by_rank,
             answered=portion.answered,
             filling=filling.slots if filling else 0,
         )

@@ -88,8 +88,14 @@ class TrainingSet(Generic[RowsType]):
         lengths = sequence_lengths(self.rows.tokens, template, max_length=self.max_length, siamese=self.siamese)
         return lengths.reshape(-1, len(self.rows))
 
-    def portion(self, chosen: NDArray[np.int64], *, share: float = 1.0) -> Portion:
-        """Return some of the rows for a batch; `share` is their share of the step's rows of this set."""
+    def portion(self, chosen: NDArray[np.int64], *, share: float = 1.0, rows_by_rank: tuple[int, ...] = ()) -> Portion:
+        """Return some of the rows for a batch.
+
+        Args:
+            chosen: The rows.
+            share: Their share of the step's rows of this set.
+            rows_by_rank: The rows of the step that each process has.
+        """
         return Portion(
             name=self.name,
             task=self.task,
@@ -101,5 +107,6 @@ class TrainingSet(Generic[RowsType]):
             weights=self.weights,
             teacher_outputs=self.teacher_outputs,
             share=share,
+            rows_by_rank=rows_by_rank,
             answered=not self.triplets,
         )

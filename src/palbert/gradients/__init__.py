@@ -11,6 +11,7 @@ from torch import Tensor
 
 from palbert.gradients.weighting import Weighting
 from palbert.runtime.distributed import Ranks
+from palbert.runtime.replay import Decision
 
 __all__ = ["GradientMethod", "Weighting"]
 
@@ -18,16 +19,19 @@ __all__ = ["GradientMethod", "Weighting"]
 class GradientMethod(ABC):
     """Leave one gradient in every parameter's `.grad`; only `backward` has to be implemented.
 
-    A step calls `clear`, then `forward_context` and `backward` for each of its batches, then `compare`, `decide` if
-    `compare` returned something, and `combine`. All of them except `decide` may be captured in a CUDA graph, so they
-    must not wait for the device.
+    A step calls `clear`, then `forward_context` and `backward` for each of its batches, then `exchange`, `compare`,
+    `decide` if `compare` returned something, and `combine`. All of them may be captured in a CUDA graph, so they must
+    neither wait for the device nor communicate; only `decide` and what `exchange` returns may do so.
     """
 
     def check(self, *, accumulation: int) -> None:
         """Raise ValueError for too few tasks or unsupported accumulation."""
 
     def join(self, ranks: Ranks) -> None:
-        """Sum the gradients over these processes; a method that does not implement this runs in one process only."""
+        """Sum the gradients over these processes from now on, in `exchange`, or in `combine` without CUDA graphs.
+
+        A method that does not implement this runs in one process only.
+        """
         if ranks.size > 1:
             raise NotImplementedError(f"{type(self).__name__} has no method join(ranks).")
 
@@ -52,8 +56,12 @@ class GradientMethod(ABC):
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Compute the gradients of one batch, given each task's loss; a step may have several batches."""
 
+    def exchange(self) -> Decision | None:
+        """Return the function that sums the gradients over processes; None if there is nothing to sum."""
+        return None
+
     def compare(self) -> Any:
-        """Compute on the device what `decide` needs, after the last `backward`; None if there is nothing to decide."""
+        """Compute on the device what `decide` needs, from the summed gradients; None if there is nothing to decide."""
         return None
 
     def decide(self, question: Any) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from palbert.gradients.exchange import GradientSum
 from palbert.gradients.shared import SharedGradients
 from palbert.gradients.weighted import WeightedGradients
 from palbert.gradients.weighting import Weighting
 from palbert.model.factors import Factors
 from palbert.model.task_gradients import TaskGradients
+from palbert.runtime.distributed import Ranks
+from palbert.runtime.replay import Decision
 
 
 class KeptGradients(WeightedGradients):
@@ -43,6 +46,12 @@ class KeptGradients(WeightedGradients):
         self.own: list[Tensor] = []  # parameters whose gradients are in `.grad` already
         self._weights = torch.ones(0)  # of each task's gradient; its memory is kept from step to step
         self._shared: SharedGradients | None = None
+        self._sum_of_own: GradientSum | None = None
+
+    def join(self, ranks: Ranks) -> None:
+        """Sum the gradients over several processes."""
+        super().join(ranks)
+        self._sum_of_own = GradientSum.over(ranks, self.own) if self.own else None
 
     @property
     def separate(self) -> bool:
@@ -52,7 +61,8 @@ class KeptGradients(WeightedGradients):
     @property
     def held(self) -> list[Tensor]:
         """Tensors that stay allocated between steps."""
-        return [*(gradients.numbers for gradients in self.stores), self._weights]
+        own = self._sum_of_own.held if self._sum_of_own else []
+        return [*(gradients.numbers for gradients in self.stores), self._weights, *own]
 
     def clear(self) -> None:
         """Forget the gradients of the step."""
@@ -68,6 +78,20 @@ class KeptGradients(WeightedGradients):
         for number, (task, loss) in enumerate(losses.items()):
             self._take(task, loss, self.parameters, retain_graph=number < last)
 
+    def exchange(self) -> Decision | None:
+        """Sum each task's gradients over processes."""
+        if not self.ranks.communicate:
+            return None
+        numbers = [gradients.numbers[: len(self.kept.tasks)] for gradients in self.stores]
+        sum_own = self._sum_of_own.collect() if self._sum_of_own else None
+
+        def sum_all() -> None:
+            self.ranks.add_in_place(*(each for each in numbers if each.numel()))
+            if sum_own:
+                sum_own()
+
+        return sum_all
+
     def compare(self) -> SharedGradients | None:
         """Compute the inner products of the kept gradients on the device; None if there are fewer than two tasks."""
         tasks = self.kept.tasks
@@ -77,12 +101,9 @@ class KeptGradients(WeightedGradients):
         for gradients in self.stores:
             holders = gradients.holders()
             blocks += gradients.blocks([place for place, rows in holders.items() if len(rows) > 1])
-            self.ranks.add_in_place(gradients.numbers[: len(tasks)])
             for place, rows in holders.items():
                 # A parameter of one task keeps its gradient; of a shared one, the first row will hold the sum.
                 gradients.parameters[place].grad = gradients.view(place, rows[0] if len(rows) == 1 else 0)
-        if self.own:
-            self.ranks.sum_in_place(self.own)
         if len(self._weights) < len(tasks):
             self._weights = self.parameters[0].new_ones(max(self.kept.most, len(tasks)))
         self._shared = SharedGradients.of(tasks, blocks, self.factors, self._weights)

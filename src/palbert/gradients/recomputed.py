@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from palbert.gradients.gram import Gram
 from palbert.gradients.weighted import WeightedGradients
+from palbert.runtime.replay import Decision
 
 Visit = Callable[[int, Tensor], None]
 """Called with the place of a parameter and its gradient."""
@@ -50,9 +52,9 @@ class RecomputedGradients(WeightedGradients):
         if own:
             values.sum().backward(inputs=own)  # type: ignore[no-untyped-call]
 
-    def combine(self) -> None:
+    def exchange(self) -> Decision | None:
         """Sum over processes; `backward` has done everything else."""
-        self.ranks.sum_in_place(self.parameters)
+        return partial(self.ranks.sum_in_place, self.parameters) if self.ranks.communicate else None
 
     def _streamed_gram(self, losses: Mapping[str, Tensor]) -> Gram:
         """Hold one task's gradient and stream those of the tasks after it, parameter by parameter."""

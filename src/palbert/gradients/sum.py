@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from palbert.gradients import GradientMethod
+from palbert.gradients.exchange import GradientSum
 from palbert.runtime.distributed import Ranks
+from palbert.runtime.replay import Decision
 
 
 class Sum(GradientMethod):
@@ -17,16 +19,21 @@ class Sum(GradientMethod):
     def __init__(self, weights: Mapping[str, float], *, parameters: Sequence[Tensor] = ()) -> None:
         self.weights = dict(weights)
         self.parameters = list(parameters)
-        self.ranks = Ranks()
+        self.sum: GradientSum | None = None
+
+    @property
+    def held(self) -> list[Tensor]:
+        """Tensors that stay allocated between steps."""
+        return self.sum.held if self.sum else []
 
     def join(self, ranks: Ranks) -> None:
         """Sum the gradients over several processes."""
-        self.ranks = ranks
+        self.sum = GradientSum.over(ranks, self.parameters)
 
     def backward(self, losses: Mapping[str, Tensor]) -> None:
         """Add the gradients of one batch."""
         torch.stack([self.weights[task] * loss for task, loss in losses.items()]).sum().backward()  # type: ignore[no-untyped-call]
 
-    def combine(self) -> None:
+    def exchange(self) -> Decision | None:
         """Sum over processes; `backward` has added up everything else."""
-        self.ranks.sum_in_place(self.parameters)
+        return self.sum.collect() if self.sum else None

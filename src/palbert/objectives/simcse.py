@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, Part
 from palbert.errors import RecipeError
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives import Goal, Pass, Term, check_trained
@@ -90,13 +90,13 @@ class SimCSE(Term):
                     layer = self.layers[self.layer_of[name]]
                     views = layer(views[0]), layer(views[1])
                 sides = zip(views[0].chunk(part.width), views[1].chunk(part.width), strict=True)
-                losses = [self._contrast(one, other, counted=part.share > 0) for one, other in sides]
+                losses = [self._contrast(one, other, part) for one, other in sides]
                 values[name] = self.weight * torch.stack(losses).mean()
         return values
 
-    def _contrast(self, first: Tensor, second: Tensor, *, counted: bool) -> Tensor:
+    def _contrast(self, first: Tensor, second: Tensor, part: Part) -> Tensor:
         """Return the loss of this process's texts among those of all processes."""
-        among, start = self.ranks.join_rows(second, counted=counted)
+        among, start = self.ranks.join_rows(second, part.examples_by_rank)
         return info_nce(first, among, temperature=self.temperature, start=start)
 
     def views(

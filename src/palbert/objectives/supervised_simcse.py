@@ -61,7 +61,7 @@ class SupervisedSimCSE(Term):
             for name, part in batch.parts.items():
                 anchors, *others = forward_pass.vectors[name].float().chunk(part.width)  # each (rows, hidden)
                 chosen = others if self.hard_negatives else others[:1]
-                joined = [self.ranks.join_rows(each, counted=part.share > 0) for each in chosen]
+                joined = [self.ranks.join_rows(each, part.examples_by_rank) for each in chosen]
                 among, start = torch.cat([rows for rows, _ in joined]), joined[0][1]
                 values[name] = self.weight * info_nce(anchors, among, temperature=self.temperature, start=start)
         return values

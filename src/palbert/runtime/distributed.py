@@ -26,6 +26,8 @@ TIMEOUT = timedelta(minutes=10)
 PATIENCE = timedelta(days=1)
 """Timeout of `wait`: the first process may load data or write the report meanwhile."""
 
+_watching: list[list[str]] = []
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -35,6 +37,11 @@ class Ranks:
     """The number of this process, from 0."""
     size: int = 1
     """How many processes there are."""
+
+    @property
+    def communicate(self) -> bool:
+        """Whether there are other processes to communicate with."""
+        return self.size > 1
 
     @property
     def is_first(self) -> bool:
@@ -67,10 +74,6 @@ class Ranks:
     def wait(self) -> None:
         """Wait until all processes have called this, for as long as it takes."""
 
-    def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Sum tensors over all processes; their shapes must agree."""
-        return list(tensors)
-
     def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
         """Sum the gradients of some parameters; None counts as 0, and stays None where no process has a gradient."""
         return list(gradients)
@@ -78,18 +81,21 @@ class Ranks:
     def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
         """Sum the `.grad` of parameters over all processes."""
 
-    def add_in_place(self, tensor: Tensor) -> None:
-        """Sum a tensor over all processes, in place; its shape must agree."""
+    def add_in_place(self, *tensors: Tensor) -> None:
+        """Sum tensors over all processes, in place; their shapes must agree."""
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
         return [dict(tensors)]
 
-    def join_rows(self, rows: Tensor, *, counted: bool = True) -> tuple[Tensor, int]:
+    def join_rows(self, rows: Tensor, numbers: Sequence[int]) -> tuple[Tensor, int]:
         """Return the rows of all processes in the order of ranks, and the place of this process's first row.
 
-        Gradients flow back to the process that a row comes from. Processes may have different numbers of rows; rows
-        that are not counted are left out.
+        Gradients flow back to the process that a row comes from.
+
+        Args:
+            rows: This process's rows.
+            numbers: How many rows each process contributes; a process with 0 may have rows, which are left out.
         """
         return rows, 0
 
@@ -155,28 +161,19 @@ class Processes(Ranks):
     def count(self, *numbers: int) -> list[int]:
         """Sum numbers over all processes, on the host, without waiting for the device."""
         total = torch.tensor(numbers, dtype=torch.int64)
-        dist.all_reduce(total)
+        _all_reduce(total)
         return [int(number) for number in total.tolist()]
-
-    def sum(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Sum tensors over all processes; their shapes must agree."""
-        totals: list[Tensor] = []
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.detach().flatten() for tensor in bucket])
-            dist.all_reduce(flat)
-            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
-            totals += [piece.view(tensor.shape) for piece, tensor in zip(pieces, bucket, strict=True)]
-        return totals
 
     def sum_gradients(self, gradients: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor | None]:
         """Sum the gradients of some parameters; None counts as 0, and stays None where no process has a gradient."""
         holders = self.count(*(gradient is not None for gradient in gradients))
         held = [
-            torch.zeros_like(parameter) if gradient is None else gradient
+            torch.zeros_like(parameter) if gradient is None else gradient.clone()
             for gradient, parameter, number in zip(gradients, parameters, holders, strict=True)
             if number
         ]
-        totals = iter(self.sum(held))
+        self.add_in_place(*held)
+        totals = iter(held)
         return [next(totals) if number else None for number in holders]
 
     def sum_in_place(self, parameters: Sequence[Tensor]) -> None:
@@ -185,9 +182,16 @@ class Processes(Ranks):
         for parameter, total in zip(parameters, totals, strict=True):
             parameter.grad = total
 
-    def add_in_place(self, tensor: Tensor) -> None:
-        """Sum a tensor over all processes, in place; its shape must agree."""
-        dist.all_reduce(tensor)
+    def add_in_place(self, *tensors: Tensor) -> None:
+        """Sum tensors over all processes, in place; their shapes must agree."""
+        for bucket in _buckets(tensors):
+            if len(bucket) == 1 and bucket[0].is_contiguous():
+                _all_reduce(bucket[0].detach())
+                continue
+            flat = torch.cat([tensor.detach().flatten() for tensor in bucket])
+            _all_reduce(flat)
+            for tensor, total in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+                tensor.detach().copy_(total.view(tensor.shape))
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return the tensors of each process in the order of ranks; they are on the CPU, and their shapes agree."""
@@ -199,13 +203,11 @@ class Processes(Ranks):
                 place[name] = copy
         return found
 
-    def join_rows(self, rows: Tensor, *, counted: bool = True) -> tuple[Tensor, int]:
+    def join_rows(self, rows: Tensor, numbers: Sequence[int]) -> tuple[Tensor, int]:
         """Return the rows of all processes in the order of ranks, and the place of this process's first row."""
-        own = rows if counted else rows[:0]
-        numbers = self.count(*(len(own) if rank == self.rank else 0 for rank in range(self.size)))
-        first = sum(numbers[: self.rank])
+        first, own = sum(numbers[: self.rank]), rows[: numbers[self.rank]]
         joined: Tensor = _JoinedRows.apply(own, first, sum(numbers))  # type: ignore[no-untyped-call]
-        return joined, first if counted else 0
+        return joined, first if len(own) else 0
 
     def broadcast(self, tensor: Tensor) -> Tensor:
         """Return the first process's tensor in every process."""
@@ -255,13 +257,13 @@ class _JoinedRows(torch.autograd.Function):
         context.places = slice(first, first + len(own))
         joined = own.new_zeros(total, *own.shape[1:])
         joined[context.places] = own
-        dist.all_reduce(joined)
+        _all_reduce(joined)
         return joined
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         total = gradients[0].clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
+        _all_reduce(total)
         return total[context.places], None, None
 
 
@@ -279,6 +281,27 @@ def _end_silent_connections() -> None:
                     for name, value in settings.items():
                         connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+@contextmanager
+def detect_host_calls() -> Iterator[list[str]]:
+    """List the calls within the block by which the host reaches other processes, as no CUDA graph can."""
+    calls: list[str] = []
+    _watching.append(calls)
+    try:
+        yield calls
+    finally:
+        _watching.remove(calls)
+
+
+def _all_reduce(tensor: Tensor) -> None:
+    """Sum a tensor over all processes, in place."""
+    if not (tensor.is_cuda and "cuda:nccl" in dist.get_backend_config()):
+        for calls in _watching:
+            calls.append("all_reduce")
+    flat = tensor.view(-1)
+    for piece in flat.split(BUCKET):
+        dist.all_reduce(piece)
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

@@ -31,6 +31,7 @@ class Recorder:
     """Record graphs that share their memory, since they are never replayed at the same time."""
 
     def __init__(self, device: torch.device) -> None:
+        torch.cuda.init()  # there are no generators before
         self.device = device
         self._pool = torch.cuda.graph_pool_handle()
         self._generator = torch.cuda.default_generators[self.stream.device.index]
@@ -51,8 +52,8 @@ class Recorder:
         current.wait_stream(stream)
         return found
 
-    def detecting_waits(self) -> AbstractContextManager[list[str]]:
-        """Return the context in which work is computed before it is recorded; it lists lines that prevent recording."""
+    def detecting_obstacles(self) -> AbstractContextManager[list[str]]:
+        """Return the context in which work is computed before it is recorded; it lists what prevents recording."""
         return nullcontext([])
 
     def prepare(self) -> None:

@@ -135,12 +135,12 @@ class Replay:
         )
 
     def _compute_first(self, work: Work) -> Outputs:
-        """Compute the work; give up if it makes the host wait for the device, since that cannot be recorded."""
+        """Compute the work; give up if it does what cannot be recorded, such as waiting for the device."""
         while True:
-            with self.recorder.detecting_waits() as waits:
+            with self.recorder.detecting_obstacles() as obstacles:
                 decision, outputs = advance(work)
-            for line in waits:
-                self._give_up(f"{line} makes the host wait for the device")
+            for obstacle in obstacles:
+                self._give_up(obstacle)
             if decision is None:
                 return outputs
             decision()

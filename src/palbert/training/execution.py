@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from palbert.batch import PackedBatch
+from palbert.runtime.distributed import detect_host_calls
 from palbert.runtime.graphs import Recorder, detect_waits
 from palbert.runtime.replay import Replay, Work, run
 
@@ -74,9 +75,14 @@ class Graphs(Execution):
 class StepRecorder(Recorder):
     """Record whole steps, which take most of the device's memory."""
 
-    def detecting_waits(self) -> AbstractContextManager[list[str]]:
-        """List the lines of a step that make the host wait for the device."""
-        return detect_waits()
+    @contextmanager
+    def detecting_obstacles(self) -> Iterator[list[str]]:
+        """List the lines of a step that make the host wait for the device, and its calls of other processes."""
+        found: list[str] = []
+        with detect_waits() as waits, detect_host_calls() as calls:
+            yield found
+        found += [f"{line} makes the host wait for the device" for line in waits]
+        found += ["a step communicates with other processes by the host" for _ in calls]
 
     def prepare(self) -> None:
         """Wait for the steps before."""

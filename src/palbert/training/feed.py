@@ -99,14 +99,16 @@ class Feed:
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
         for number, name in enumerate(sets):
             rows = self.streams[name].batch(draws[name])
-            own = np.array_split(rows, self.ranks.size)[self.ranks.rank]
+            of_ranks = np.array_split(rows, self.ranks.size)
+            by_rank = tuple(map(len, of_ranks))
             # With fewer rows than processes, some take a row with share 0, so that all have the same sets in a step.
-            counted, own = len(own) > 0, own if len(own) else rows[-1:]
+            counted, own = bool(by_rank[self.ranks.rank]), of_ranks[self.ranks.rank]
+            own = own if counted else rows[-1:]
             first = number % batches * self.accumulation
             for place, part in enumerate(np.array_split(own, self.accumulation), first):
                 if len(part):
                     share = counted * len(part) / len(rows)
-                    pieces[place].append(self.sets[name].portion(part, share=share))
+                    pieces[place].append(self.sets[name].portion(part, share=share, rows_by_rank=by_rank))
         packed = [collate(piece, self.template) for piece in self._filled([piece for piece in pieces if piece])]
         # Copies from pinned memory run while the host continues.
         return [batch.pinned() for batch in packed] if self.device.type == "cuda" else packed

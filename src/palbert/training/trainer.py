@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from palbert.batch import PackedBatch
 from palbert.gradients import GradientMethod
 from palbert.objectives.objective import Objective
 from palbert.runtime.distributed import Ranks
-from palbert.runtime.replay import Work
+from palbert.runtime.replay import Decision, Work
 from palbert.training.averaging import Average
 from palbert.training.execution import Eager, Execution, Losses
 from palbert.training.feed import Feed
@@ -191,16 +191,16 @@ class Trainer:
         """Update the weights once; return each set's loss.
 
         All of it runs on the device, and the host does not wait, so that it can be captured as CUDA graphs. The
-        exception is what a gradient method decides on the host: it is yielded as a function, which the caller runs
-        before the rest.
+        exceptions are what processes exchange and what a gradient method decides on the host: they are yielded as
+        functions, which the caller runs before the rest.
         """
         self.optimizer.zero_grad()  # an update starts again if it cannot be recorded
         self.gradients.clear()
-        total: dict[str, Any] = {}
+        losses: dict[str, Any] = {}
         for batch in batches:
             for name, loss in self._losses_and_gradients(batch).items():
-                total[name] = total.get(name, 0) + loss
-        losses = dict(zip(total, self.ranks.sum(list(total.values())), strict=True))
+                losses[name] = losses.get(name, 0) + loss
+        yield from self._sum_over_processes(losses)
 
         question = self.gradients.compare()
         if question is not None:
@@ -220,6 +220,18 @@ class Trainer:
         balanced = batch.by_task(self.objective.balance(losses, batch.shares))
         self.gradients.backward({task: self.scale(loss) for task, loss in balanced.items()})
         return {name: loss.detach() for name, loss in losses.items()}
+
+    def _sum_over_processes(self, losses: Losses) -> Iterator[Decision]:
+        """Yield what sums losses and gradients over processes, if there are several."""
+        sum_gradients = self.gradients.exchange()
+
+        def exchange() -> None:
+            self.ranks.add_in_place(*losses.values())
+            if sum_gradients:
+                sum_gradients()
+
+        if self.ranks.communicate:
+            yield exchange
 
     def finish(self, reason: str) -> None:
         """Finish the run early: after this step it is evaluated, saved and complete. The first reason is kept."""

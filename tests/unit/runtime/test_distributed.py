@@ -18,7 +18,8 @@ def test_a_single_process_is_first_and_its_values_are_returned_unchanged() -> No
     tensors = [torch.ones(2), torch.zeros(3)]
     assert ranks.is_first and ranks.size == 1
     assert ranks.count(3, 4) == [3, 4]
-    assert all(one is other for one, other in zip(ranks.sum(tensors), tensors, strict=True))
+    assert ranks.join_rows(tensors[0], (2,)) == (tensors[0], 0)
+    assert not ranks.communicate
     assert ranks.sum_gradients([None, tensors[0]], tensors) == [None, tensors[0]]
     assert ranks.gather({"x": tensors[0]}) == [{"x": tensors[0]}]
     assert ranks.broadcast(tensors[0]) is tensors[0]
@@ -29,7 +30,7 @@ def test_a_single_process_changes_nothing_in_place() -> None:
     layer.weight.grad = torch.ones(2, 2)
     before = layer.weight.clone()
     ranks.sum_in_place([layer.weight])
-    ranks.add_in_place(layer.weight.grad)
+    ranks.add_in_place(layer.weight.grad, layer.weight)
     ranks.broadcast_module(layer)
     ranks.wait()
     assert torch.equal(layer.weight, before) and torch.equal(layer.weight.grad, torch.ones(2, 2))

@@ -50,18 +50,18 @@ class FakeRecorder:
         self.device = torch.device("cpu")
         self.calls: list[str] = []
         self.fails: list[str] = []  # messages of the recordings to come
-        self.waits: list[str] = []
+        self.obstacles: list[str] = []
 
     def on_recording_stream(self, work: Callable[[], Any]) -> Any:
         self.calls.append("on_recording_stream")
         return work()
 
     @contextmanager
-    def detecting_waits(self) -> Iterator[list[str]]:
-        self.calls.append("detecting_waits")
+    def detecting_obstacles(self) -> Iterator[list[str]]:
+        self.calls.append("detecting_obstacles")
         found: list[str] = []
         yield found
-        found += self.waits
+        found += self.obstacles
         self.calls.append("detected")
 
     def prepare(self) -> None:
@@ -152,10 +152,10 @@ def test_the_first_call_is_computed_the_second_recorded_and_the_others_replayed(
     job(1)
     assert job.recorder.calls == [
         "on_recording_stream",
-        "detecting_waits",
+        "detecting_obstacles",
         "detected",
         "decide",
-        "detecting_waits",
+        "detecting_obstacles",
         "detected",
     ]
     job(2)
@@ -199,7 +199,7 @@ def test_work_that_waits_for_the_device_is_never_recorded_and_the_log_says_where
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     job = Job()
-    job.recorder.waits = ["term.py:7", "other.py:9"]
+    job.recorder.obstacles = [f"{line} makes the host wait for the device" for line in ("term.py:7", "other.py:9")]
     with caplog.at_level(logging.INFO):
         assert [job(1) for _ in range(3)] == [[3], [4], [5]]
     assert job.replay.obstacle == "term.py:7 makes the host wait for the device"
@@ -212,7 +212,7 @@ def test_work_that_waits_for_the_device_is_never_recorded_and_the_log_says_where
 def test_existing_recordings_are_still_replayed_after_other_work_has_waited() -> None:
     job = Job(decides=False)
     job(1), job(2)
-    job.recorder.waits = ["term.py:7"]
+    job.recorder.obstacles = ["term.py:7 makes the host wait for the device"]
     job(1, 2), job(3)
     assert (job.replay.computed, job.replay.replayed) == (2, 2)
 

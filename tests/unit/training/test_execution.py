@@ -13,7 +13,6 @@ import torch
 from palbert.batch import PackedBatch
 from palbert.build.trainer import make_execution
 from palbert.objectives import Pass, Term
-from palbert.runtime.distributed import Ranks
 from palbert.runtime.graphs import Recorder
 from palbert.runtime.replay import Work
 from palbert.runtime.run_folder import RunFolder
@@ -303,12 +302,6 @@ def test_steps_are_computed_without_cuda_or_on_request(recipe: Callable[..., Any
     assert type(make_execution(recipe(), torch.device("cpu"))) is Eager
     off = recipe(run={"capture": "off"})
     assert type(make_execution(off, torch.device("cuda"))) is Eager
-
-
-def test_steps_of_several_processes_are_computed(recipe: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        assert type(make_execution(recipe(), torch.device("cuda"), Ranks(size=2))) is Eager
-    assert "2 processes" in caplog.text
 
 
 @cuda
