@@ -164,16 +164,15 @@ class RunFolder:
         """Raise RunFolderError if the folder holds another run or other files, or nothing to resume."""
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
-        started = self.path.is_dir() and self.is_untouched
-        killed_at_start = started and any(self.path.iterdir())
-        resumable = self.can_resume or self.recipe.is_file() or killed_at_start or self._is_marked
-        if resumable if resume == "auto" else resume:
-            if not resumable:
-                raise RunFolderError(
-                    f"{self.path}: nothing to resume: there is no checkpoints/last.",
-                    hint="Train without --resume.",
-                )
-        elif self.path.is_dir() and not started:
+        untouched = self.path.is_dir() and self.is_untouched
+        killed_at_start = untouched and any(self.path.iterdir())
+        if resume and (self.exists or killed_at_start):
+            return
+        if resume is True:
+            raise RunFolderError(
+                f"{self.path}: nothing to resume: there is no checkpoints/last.", hint="Train without --resume."
+            )
+        if self.path.is_dir() and not untouched:
             self._refuse_to_mix(force=force)
 
     @property

@@ -11,7 +11,7 @@ import pytest
 from palbert.errors import CheckpointError, RunFolderError
 from palbert.runtime.files import is_temporary
 from palbert.runtime.ownership import mark
-from palbert.runtime.run_folder import RunFolder
+from palbert.runtime.run_folder import Resume, RunFolder
 
 
 @pytest.fixture
@@ -83,8 +83,24 @@ def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_stopped_before_its_first_checkpoint_can_be_resumed(tmp_path: Path) -> None:
-    (tmp_path / "recipe.toml").touch()
+    (tmp_path / "recipe.toml").write_text(RECIPE)
     RunFolder(tmp_path).check_free(resume=True, force=False)
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "pretrained/model.safetensors", "checkpoints/last/model.safetensors"])
+@pytest.mark.parametrize("resume", [True, "auto"])
+def test_resuming_does_not_take_a_folder_of_somebody_else_for_a_run(resume: Resume, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text('description = "mine"\n')
+    with pytest.raises(RunFolderError, match="nothing to resume" if resume is True else "holds other files"):
+        RunFolder(tmp_path).check_free(resume=resume, force=False)
+
+
+def test_looking_at_a_folder_changes_nothing_in_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / ".last.old").mkdir(parents=True)
+    with pytest.raises(RunFolderError, match="holds other files"):
+        RunFolder(tmp_path).check_free(resume=False, force=False)
+    assert (tmp_path / "checkpoints" / ".last.old").is_dir()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
@@ -172,6 +188,7 @@ def test_a_run_that_has_only_pretrained_so_far_can_be_resumed(tmp_path: Path) ->
     folder = RunFolder(tmp_path)
     with pytest.raises(RunFolderError, match="nothing to resume"):
         folder.check_free(resume=True, force=False)
+    folder.claim()
     folder.pretrained.mkdir()
     folder.check_free(resume=True, force=False)
     assert not folder.has_begun
