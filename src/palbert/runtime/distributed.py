@@ -190,7 +190,7 @@ class Processes(Ranks):
                 continue
             flat = torch.cat([tensor.detach().flatten() for tensor in bucket])
             _all_reduce(flat)
-            for tensor, total in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+            for tensor, total in zip(bucket, torch.split(flat, [tensor.numel() for tensor in bucket]), strict=True):
                 tensor.detach().copy_(total.view(tensor.shape))
 
     def gather(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
@@ -299,8 +299,7 @@ def _all_reduce(tensor: Tensor) -> None:
     if not (tensor.is_cuda and "cuda:nccl" in dist.get_backend_config()):
         for calls in _watching:
             calls.append("all_reduce")
-    flat = tensor.view(-1)
-    for piece in flat.split(BUCKET):
+    for piece in torch.split(tensor.view(-1), BUCKET):
         dist.all_reduce(piece)
 
 

@@ -31,7 +31,7 @@ class Recorder:
     """Record graphs that share their memory, since they are never replayed at the same time."""
 
     def __init__(self, device: torch.device) -> None:
-        torch.cuda.init()  # there are no generators before
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # there are no generators before
         self.device = device
         self._pool = torch.cuda.graph_pool_handle()
         self._generator = torch.cuda.default_generators[self.stream.device.index]
