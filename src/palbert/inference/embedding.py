@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palbert.data.collate import count_truncated
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError, did_you_mean
-from palbert.inference.evaluator import Inference, Packing
+from palbert.inference.evaluator import Inference, Packing, refuse_broken
 from palbert.inference.forward import Forward
 from palbert.inference.questions import PooledStates
 from palbert.model.pooling import Pooling
@@ -52,9 +52,8 @@ class Embedder:
         if cut:
             log.warning("%d of %d texts were longer than %d tokens; only their beginning counts.",
                         cut, len(texts), packing.max_length)  # fmt: skip
-        vectors: NDArray[np.float32] = self.inference.run(
-            forward, tokens, packing, width=width, title="embedding"
-        ).numpy()
+        found = self.inference.run(forward, tokens, packing, width=width, title="embedding")
+        vectors: NDArray[np.float32] = refuse_broken(found, "The vector").numpy()
         if normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors

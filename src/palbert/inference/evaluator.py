@@ -88,7 +88,8 @@ class Inference:
 
     def outputs(self, task: Task, tokens: tuple[Ragged, ...], *, title: str | None = None) -> Tensor:
         """Return the head's outputs, (rows, outputs); rows of similar length share a batch."""
-        return self.run(self.forward, tokens, Packing.of(task), width=task.outputs, title=title or task.name)
+        found = self.run(self.forward, tokens, Packing.of(task), width=task.outputs, title=title or task.name)
+        return refuse_broken(found, f"tasks.{task.name}: the output")
 
     def outputs_of(self, tasks: Sequence[Task], tokens: tuple[Ragged, ...]) -> dict[str, Tensor]:
         """Return the outputs of several tasks for the same rows; tasks that can share a pass of the encoder do."""
@@ -99,7 +100,8 @@ class Inference:
                 self._shared[names] = self.ask(SeveralTasks(self.model, names))
             widths, packing = [task.outputs for task in group], Packing.of(group[0])
             found = self.run(self._shared[names], tokens, packing, width=sum(widths), title=", ".join(names))
-            outputs |= dict(zip(names, torch.split(found, widths, dim=1), strict=True))
+            for name, own in zip(names, torch.split(found, widths, dim=1), strict=True):
+                outputs[name] = refuse_broken(own, f"tasks.{name}: the output")
         return {task.name: outputs[task.name] for task in tasks}
 
     def run(self, forward: Forward, tokens: tuple[Ragged, ...], packing: Packing, *, width: int, title: str) -> Tensor:
@@ -119,7 +121,6 @@ class Inference:
                 line.advance(len(chosen))
         self.model.train(was_training)
         self.ranks.add_in_place(outputs)  # rows of other processes are 0 here: the sum is exact
-        _refuse_broken(outputs, packing.task)
         return outputs
 
 
@@ -134,16 +135,17 @@ def _checked(outputs: Tensor, task: str, shape: tuple[int, int]) -> Tensor:
     )
 
 
-def _refuse_broken(outputs: Tensor, task: str) -> None:
-    """Raise AnswerError if a row has outputs that are NaN or infinite."""
+def refuse_broken(outputs: Tensor, what: str) -> Tensor:
+    """Return the outputs of rows; raise AnswerError, which calls them `what`, if some are NaN or infinite."""
     broken = (~outputs.isfinite()).any(dim=1).nonzero()
     if len(broken):
         raise AnswerError(
-            f"tasks.{task}: the output" if task else "The vector",
+            what,
             int(broken[0]),
             hint="Divisions and logarithms in a head or pooling of your own may give such numbers; in half precision, "
             'large numbers become infinite: take run.precision = "fp32" (--precision fp32).',
         )
+    return outputs
 
 
 def evaluate_tasks(

@@ -24,7 +24,7 @@ from palbert.build.exporting import (
     write_sentence_modules,
 )
 from palbert.errors import DataError, EncoderError, RunFolderError
-from palbert.inference.evaluator import Packing
+from palbert.inference.evaluator import Packing, refuse_broken
 from palbert.inference.questions import PooledStates
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import POOLINGS as POOLING_CLASSES
@@ -152,7 +152,8 @@ def _vectors(
     inference = build_inference(model, tokenizer=opened.tokenizer, machine=machine)
     forward = inference.ask(PooledStates(model, POOLING_CLASSES[pooling](width)))
     tokens, packing = (opened.tokenizer(TEXTS),), Packing(adapter or "", length)
-    vectors: NDArray[np.float32] = inference.run(forward, tokens, packing, width=width, title="checking").numpy()
+    found = inference.run(forward, tokens, packing, width=width, title="checking")
+    vectors: NDArray[np.float32] = refuse_broken(found, "The vector").numpy()
     return vectors
 
 

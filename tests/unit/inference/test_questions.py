@@ -10,6 +10,7 @@ import torch
 
 from palbert.build import Machine, build_inference, build_model
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import AnswerError
 from palbert.inference.evaluator import Inference
 from palbert.inference.questions import share_a_pass
 from palbert.model.multitask import MultiTaskModel
@@ -75,3 +76,14 @@ def test_outputs_from_a_shared_pass_equal_those_of_each_task_alone(
     assert list(together) == ["grade", "tone", "sst"]
     for task in tasks:
         assert torch.equal(together[task.name], inference.outputs(task, tokens)), task.name
+
+
+def test_outputs_that_are_not_numbers_name_their_own_task(tiny_encoder: Path, tokenizer: TextTokenizer) -> None:
+    recipe, model = made(tiny_encoder)
+    with torch.no_grad():
+        for parameter in model.heads["grade"].parameters():
+            parameter.fill_(float("nan"))
+    inference: Inference = build_inference(model, tokenizer=tokenizer, machine=Machine.of("cpu", "fp32"))
+    tasks, tokens = [recipe.tasks[name] for name in ("tone", "grade")], (tokenizer(TEXTS),)
+    with pytest.raises(AnswerError, match=r"^tasks\.grade: the output of row 1 is not a number"):
+        inference.outputs_of(tasks, tokens)

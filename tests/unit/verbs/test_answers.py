@@ -81,7 +81,7 @@ def test_embed_names_the_row(trained: Path, tmp_path: Path, cli: Cli, monkeypatc
     words = model.inference.model.encoder.embeddings.word.weight
     with torch.no_grad():
         words[int(row)] = float("nan")
-    with pytest.raises(AnswerError, match=r"of row 2 is not a number"):
+    with pytest.raises(AnswerError, match=r"^The vector of row 2 is not a number"):
         model.embed(TEXTS)
     assert (model.embed(["dull"]) == fine[0]).all()
 
