@@ -173,9 +173,12 @@ def _open(folder: RunFolder, recipe: Recipe, folds: int, *, resume: bool) -> dic
         _refuse_other_data(folder, recipe, done)
         return done
     if find_ranks().is_first:
-        for old in map(RunFolder, folder.path.glob("fold-[0-9]*")):  # there may have been more
-            if old.exists and not old.path.is_symlink():
-                old.remove()
+        found = map(RunFolder, folder.path.glob("fold-[0-9]*"))  # there may have been more
+        replaced = [fold for fold in found if fold.exists and not fold.path.is_symlink()]
+        for fold in replaced:  # all are removed, or none
+            fold.check_free(resume=False, force=True)
+        for fold in replaced:
+            fold.remove()
         folder.clear()
         write_text(folder.recipe, dump_recipe(recipe))
         _write(folder, folds, {})

@@ -11,6 +11,7 @@ import pytest
 import palbert
 from palbert.errors import RecipeError, RunFolderError, StoppedError
 from palbert.reporting.predictions import read_predictions
+from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.held_out import HeldOut
 from palbert.verbs import cross_validate as module
 
@@ -83,6 +84,18 @@ def test_a_run_that_replaces_folds_removes_their_scores(values: dict[str, Any], 
     palbert.cross_validate(values, folds=2, out=tmp_path / "runs")
     palbert.train(values, out=tmp_path / "runs", force=True)
     assert module.folds_in(tmp_path / "runs") is None
+
+
+def test_folds_are_all_replaced_or_none(values: dict[str, Any], tmp_path: Path) -> None:
+    folds = [RunFolder(tmp_path / f"fold-{number}") for number in (1, 2)]
+    for folder in (RunFolder(tmp_path), *folds):
+        folder.claim()
+        folder.predictions.mkdir()
+        folder.metrics.touch()
+    (folds[1].predictions / "mine.txt").touch()
+    with pytest.raises(RunFolderError, match=r"fold-2/predictions/mine\.txt: was not written by palbert"):
+        palbert.cross_validate(values, folds=2, out=tmp_path, force=True)
+    assert all(folder.metrics.is_file() for folder in (RunFolder(tmp_path), *folds))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"folds": "3", "results": {}}'])
