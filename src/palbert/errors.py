@@ -9,6 +9,8 @@ from typing import Literal
 
 MOST_SHOWN, MOST_COMPARED, LONGEST_NAME = 60, 5_000, 100
 """Names that a message lists, names that are compared with a wrong one, and characters of a name."""
+LONGEST_REASON = 200
+"""Characters of another library's error in a message."""
 
 
 class PalbertError(ValueError):
@@ -113,6 +115,11 @@ class MissingExtraError(PalbertError):
 
     def __init__(self, feature: str, *, package: str, extra: str) -> None:
         super().__init__(f"{feature} {package}.", hint=f"Install it with: pip install 'palbert[{extra}]'")
+
+
+def first_line(error: BaseException) -> str:
+    """Return what another library's error says first, without its full stop; its class if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:LONGEST_REASON]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

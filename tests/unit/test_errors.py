@@ -13,6 +13,7 @@ from palbert.errors import (
     StoppedError,
     TrainingError,
     did_you_mean,
+    first_line,
     listed,
 )
 from palbert.terminal import how_to_continue
@@ -21,6 +22,12 @@ from palbert.terminal import how_to_continue
 def test_an_error_is_its_message_followed_by_its_hint() -> None:
     assert str(DataError("a.tsv: empty.", hint="Give another file.")) == "a.tsv: empty. Give another file."
     assert str(DataError("a.tsv: empty.")) == "a.tsv: empty."
+
+
+def test_the_first_line_of_an_error_is_short_and_never_empty() -> None:
+    assert first_line(OSError("\nNo page.\nTraceback")) == "No page"
+    assert first_line(TimeoutError()) == "TimeoutError"
+    assert len(first_line(OSError("x" * 10_000))) == 200
 
 
 def test_bad_input_is_a_value_error_with_exit_code_2_and_a_failed_run_has_1() -> None:

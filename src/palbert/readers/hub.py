@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from palbert.errors import DataError
+from palbert.errors import DataError, first_line
 
 
 def hub_files(path: str, suffixes: Sequence[str]) -> list[Path]:
@@ -24,9 +24,8 @@ def hub_files(path: str, suffixes: Sequence[str]) -> list[Path]:
     try:
         root = Path(snapshot_download(f"{owner}/{repository}", repo_type="dataset", allow_patterns=patterns))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"{path}: cannot be fetched from the Hub: {reason}",
+            f"{path}: cannot be fetched from the Hub: {first_line(error)}.",
             hint="Check the name and the connection, or give the files by path.",
         ) from error
     files = [file for file in sorted(root.rglob("*")) if file.is_file()]

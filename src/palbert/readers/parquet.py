@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import DataError, MissingExtraError
+from palbert.errors import DataError, MissingExtraError, first_line
 from palbert.readers.chunk import Chunk
 from palbert.readers.headers import check_names
 
@@ -52,9 +52,8 @@ def _readable(file: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError, RecursionError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise DataError(
-            f"{file}: {what}: {reason:.200}.", hint="Is the file complete? Write or copy it again."
+            f"{file}: {what}: {first_line(error)}.", hint="Is the file complete? Write or copy it again."
         ) from error
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from palbert.errors import DataError, PalbertError, RunFolderError
+from palbert.errors import DataError, PalbertError, RunFolderError, first_line
 from palbert.runtime.files import cache_folder, new_file, write_text
 from palbert.runtime.progress import Bar, bar
 
@@ -99,10 +99,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:200]
-
-
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Raise DataError for whatever a file system's driver raises; each has errors of its own."""
@@ -116,7 +112,7 @@ def _explained(url: str) -> Iterator[None]:
     except PalbertError:
         raise
     except FileNotFoundError as error:
-        cause = f" ({_first_line(error.__cause__)})" if error.__cause__ else ""  # of a web server that said why
+        cause = f" ({first_line(error.__cause__)})" if error.__cause__ else ""  # of a web server that said why
         raise DataError(f"No such file: {url}{cause}") from error
     except ImportError as error:
         raise DataError(
@@ -125,6 +121,6 @@ def _explained(url: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise DataError(
-            f"{url}: cannot be read: {_first_line(error)}.",
+            f"{url}: cannot be read: {first_line(error)}.",
             hint="Check the address, the connection and the credentials, which the driver of the address looks for.",
         ) from error

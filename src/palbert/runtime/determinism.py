@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from palbert.errors import DeviceError
+from palbert.errors import DeviceError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def deterministic(device: torch.device, *, asked: bool) -> Iterator[None]:
             raise
         raise DeviceError(
             f"run.deterministic is set, but torch has no deterministic implementation on '{device}' of an operation "
-            f"of this run: {str(error).splitlines()[0]}",
+            f"of this run: {first_line(error)}.",
             hint='Set run.deterministic = false, or run.device = "cpu".',
         ) from error
     finally:
