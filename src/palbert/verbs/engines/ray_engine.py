@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from palbert.runtime.files import AnyPath, sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.answer_columns import AnswerColumns
 from palbert.verbs.engines.block_folder import BlockFolder
-from palbert.verbs.engines.engine import Block, Engine, Scored
+from palbert.verbs.engines.engine import Block, Engine, Scored, rows_of
 from palbert.verbs.predict import Predictor, load
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,9 @@ class RayEngine(Engine):
             if len(missing) < len(rows):
                 log.info("%d of %d blocks were scored before", len(rows) - len(missing), len(rows))
             advance(sum(rows) - sum(rows[number] for number in missing))
-            for number in self._score(question, folder, missing):
+            before = [0, *accumulate(rows)]
+            starts = {number: before[number] for number in missing}
+            for number in self._score(question, folder, source, starts):
                 advance(rows[number])
         except BaseException:
             if not folder.is_scored():
@@ -106,18 +109,28 @@ class RayEngine(Engine):
             "min_confidence": question.min_confidence,
         }
 
-    def _score(self, question: AnswerColumns, folder: BlockFolder, numbers: list[int]) -> Iterator[int]:
-        """Let workers score blocks; yield the number of each when it is finished, in any order."""
-        if not numbers:
+    def _score(
+        self, question: AnswerColumns, folder: BlockFolder, source: Path, starts: dict[int, int]
+    ) -> Iterator[int]:
+        """Let workers score blocks; yield the number of each when it is finished, in any order.
+
+        Args:
+            question: What is asked.
+            folder: Where the blocks are.
+            source: The input.
+            starts: The rows of the input before each block that is to be scored, by its number.
+        """
+        if not starts:
             return
         plain = copy.copy(question)
         del plain.predictor  # each worker loads its own
         with _ray(self.workers) as ray:
             gpus = self.gpus if self.gpus is not None else float(bool(ray.cluster_resources().get("GPU")))
-            items = ray.data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers))
+            blocks = [{"number": number, "start": start} for number, start in starts.items()]
+            items = ray.data.from_items(blocks, override_num_blocks=len(blocks))
             scored = items.map_batches(
                 BlockScorer,
-                fn_constructor_args=(self.load_model, plain, folder),
+                fn_constructor_args=(self.load_model, plain, folder, source),
                 batch_size=1,
                 # One at a time: what waits for a worker could go to another one.
                 compute=ray.data.ActorPoolStrategy(size=self.workers, max_tasks_in_flight_per_actor=1),
@@ -136,17 +149,20 @@ class RayEngine(Engine):
 class BlockScorer:
     """A worker: it loads the model with its first block and writes the answers of each block it is given."""
 
-    def __init__(self, load_model: Callable[[], Predictor], question: AnswerColumns, folder: BlockFolder) -> None:
+    def __init__(
+        self, load_model: Callable[[], Predictor], question: AnswerColumns, folder: BlockFolder, source: Path
+    ) -> None:
         self.load_model = load_model
         self.question = question
         self.folder = folder
+        self.source = source
         self.warnings = _Warnings()
         self.loaded = False
         logging.getLogger("palbert").addHandler(self.warnings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Score one block; an error of palbert is returned, as Ray would wrap it."""
-        [number] = map(int, batch["number"])
+        [number], [start] = map(int, batch["number"]), map(int, batch["start"])
         self.warnings.messages.clear()
         outcome: dict[str, Any] = {"warnings": self.warnings.messages}
         try:
@@ -154,7 +170,9 @@ class BlockScorer:
                 self.question.predictor = self.load_model()
                 self.loaded = True
                 self.warnings.messages.clear()  # the process that started the workers has said the same
-            self.folder.write_answers(number, self.question.answers(self.folder.texts(number)))
+            with rows_of(self.source, after=start):
+                answers = self.question.answers(self.folder.texts(number))
+            self.folder.write_answers(number, answers)
         except PalbertError as error:
             outcome["error"] = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
         return {"number": [number], "outcome": [json.dumps(outcome)]}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import palbert
-from palbert.errors import DataError, MissingExtraError
+from palbert.errors import AnswerError, DataError, MissingExtraError
 from palbert.readers import read_chunks
 from palbert.verbs.engines.ray_engine import RayEngine, _error, _ray
 from palbert.verbs.predict_file import predict_file
@@ -124,8 +124,8 @@ def test_an_error_of_a_worker_is_raised_here_and_the_same_job_continues(
     after: dict[str, int] = {}
     remove = engine._score
 
-    def watch(question: Any, folder: Any, numbers: list[int]) -> Iterator[int]:
-        yield from remove(question, folder, numbers)
+    def watch(question: Any, folder: Any, source: Path, starts: dict[int, int]) -> Iterator[int]:
+        yield from remove(question, folder, source, starts)
         after.update({path.name: path.stat().st_mtime_ns for path in folder.path.glob("answers-*.json")})
 
     engine._score = watch  # type: ignore[method-assign]
@@ -133,6 +133,19 @@ def test_an_error_of_a_worker_is_raised_here_and_the_same_job_continues(
     assert {name: after[name] for name in before} == before, "finished blocks were scored again"
     assert keys(out) == [f"r{number}" for number in range(ROWS)]
     assert not (tmp_path / ".out.csv.blocks").exists()
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_an_answer_that_is_no_number_is_named_by_its_row_of_the_file(
+    trained: Path, source: Path, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise AnswerError("tasks.sst: the output", 3)  # the row of the block; this one is the fifth
+
+    model = palbert.load(trained, device="cpu", precision="fp32")
+    engine = RayEngine(scorer(trained, "film 30 ", fail), identity="broken", workers=2, gpus=0)
+    with pytest.raises(AnswerError, match=rf"^{source}: tasks\.sst: the output of row {4 * BLOCK + 4} is not a number"):
+        predict_file(model, "sst", source, tmp_path / "out.csv", engine=engine)
 
 
 def test_a_bad_row_is_refused_before_a_worker_starts(trained: Path, tmp_path: Path) -> None:
