@@ -58,8 +58,9 @@ def _copied(system: Any, path: str, url: str, line: Bar) -> Path:
         facts = system.info(path)
         if facts.get("type") == "directory":
             raise DataError(f"{url}: expected a file, found a folder.", hint=f"Name its files: {url}/*.parquet")
-        file = cache_folder() / "files" / _digest(url) / PurePosixPath(path.partition("?")[0]).name
-        note, version = file.with_name("source.json"), _version(facts)
+        folder = cache_folder() / "files" / _digest(url)
+        file = folder / PurePosixPath(path.partition("?")[0]).name
+        note, version = folder.with_suffix(".json"), _version(facts)  # next to the folder: the file may have any name
         if version and file.is_file() and _noted(note) == version:
             line.advance(1)
             return file

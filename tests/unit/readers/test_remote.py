@@ -116,6 +116,13 @@ def test_patterns_work_where_a_web_server_lists_its_folder(server: tuple[str, Pa
     assert [file.read_text() for file in resolve_files(f"{address}/part-*.csv")] == ["part-0.csv", "part-1.csv"]
 
 
+@pytest.mark.parametrize("name", ["source.json", "a.json", ".json"])
+def test_a_file_of_any_name_is_copied_whole(memory: Put, name: str) -> None:
+    memory(**{name: '[{"text": "x"}]'})
+    for _ in range(2):
+        assert [file.read_text() for file in resolve_files(f"memory://rows/{name}")] == ['[{"text": "x"}]']
+
+
 def test_a_file_without_a_version_is_copied_every_time(memory: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     info = MemoryFileSystem.info
     monkeypatch.setattr(
