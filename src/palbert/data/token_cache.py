@@ -178,7 +178,7 @@ def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTok
 def fill(arrays: RowArrays, files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer) -> dict[str, Any]:
     """Read and tokenize all rows that are not there yet; return the facts about all of them."""
     chunks = read_rows(files, snapshot, arrays.progress)
-    with bar(f"tokenizing {files.task} {files.split}", total=_expected(files)) as line:
+    with bar(f"tokenizing {files.task} {files.split}", total=_expected(files, snapshot)) as line:
         line.advance(arrays.facts["rows"])
         unnoted: Progress | None = None
         for rows, tokens, progress in _tokenized(chunks, tokenizer):
@@ -227,11 +227,15 @@ def _tokenized(
             yield waiting[0], waiting[2].result(), waiting[1]
 
 
-def _expected(files: DataFiles) -> int:
+def _expected(files: DataFiles, snapshot: Snapshot) -> int:
     """Estimate the rows of files for the progress bar, if there is one."""
     if not (is_shown() and console().is_terminal):
         return 0
-    return sum(count_rows(source.path, dialect=source.dialect_over(files.dialect)) for source in files.sources)
+    return sum(
+        count_rows(str(file), dialect=source.dialect_over(files.dialect))
+        for source, found in zip(files.sources, snapshot.paths, strict=True)
+        for file in found
+    )
 
 
 def _refuse_none(files: DataFiles, facts: Mapping[str, int]) -> None:

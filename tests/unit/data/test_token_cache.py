@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from palbert.data.snapshot import FileGoneError, Snapshot
 from palbert.data.token_cache import JOURNAL, MARK, RowArrays, build, fill, load_arrays
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
+from palbert.readers import remote
 from palbert.tasks.sets import DataFiles, files_of
 from palbert.tasks.spec import Task
 
@@ -132,6 +135,27 @@ def test_two_builds_of_one_entry_do_the_work_once(
         assert (first.result(), second.result()) == (False, True)
     assert sum(appended) == 12
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "entry"]
+
+
+def test_counting_rows_for_the_progress_bar_does_not_fetch_remote_files_again(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_in(tmp_path)
+    [source] = files.sources
+    files = replace(files, sources=(source.model_copy(update={"path": f"file://{source.path}"}),))
+    fetched: list[str] = []
+
+    def fetch(url: str, own: Any = remote.remote_files) -> list[Path]:
+        fetched.append(url)
+        found: list[Path] = own(url)
+        return found
+
+    monkeypatch.setattr("palbert.readers.files.remote_files", fetch)
+    snapshot = Snapshot.of(files)
+    monkeypatch.setattr(module, "is_shown", lambda: True)
+    monkeypatch.setattr(module, "console", lambda: SimpleNamespace(is_terminal=True))
+    assert fill(RowArrays(None), files, snapshot, tokenizer)["labelled"]
+    assert len(fetched) == 1
 
 
 def test_rows_in_memory_are_those_of_the_entry(tmp_path: Path, tokenizer: TextTokenizer) -> None:
