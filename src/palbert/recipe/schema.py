@@ -76,7 +76,7 @@ class Recipe(Value):
         """Make training automatic where nothing is said about it."""
         if not isinstance(values, dict) or not is_open(values):
             return values
-        return {**values, "training": {**values.get("training", {}), "auto": True}}
+        return {**values, "training": {**(values.get("training") or {}), "auto": True}}
 
     @model_validator(mode="before")
     @classmethod

@@ -35,6 +35,11 @@ def test_one_setting_of_length_or_rate_ends_it(settings: dict[str, Any]) -> None
     assert not make_recipe({**OPEN, **settings}).training.auto
 
 
+def test_sections_that_are_none_say_nothing() -> None:
+    values = make_recipe(OPEN).model_dump(exclude={"training", "optimizer"})
+    assert Recipe.model_validate({**values, "training": None}).training.auto
+
+
 def test_the_word_auto_asks_for_it_next_to_settings_of_the_optimizer() -> None:
     recipe = make_recipe({**OPEN, "training": "auto", "optimizer": {"learning_rate": 1e-4}})
     chosen = with_chosen_settings(recipe, 64)
