@@ -67,7 +67,7 @@ def save_checkpoint(
 
 
 def _tensors_of(model: nn.Module, state: TrainerState) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """Yield the tensors of each file; only those of one are copied from the device at a time."""
+    """Yield the tensors of each file; the model's are copied from the device only when its file is written."""
     yield "optimizer.safetensors", state.optimizer
     yield "model.safetensors", module_tensors(model)
     if state.average:  # otherwise the weights under training are the model's own
@@ -160,8 +160,8 @@ def read_state(folder: Path) -> TrainerState:
         best=facts["best"],
         optimizer=_load_tensors(folder / "optimizer.safetensors"),
         random=_load_tensors(folder / "random.safetensors"),
-        objective=_load_tensors_if_there(folder / "objective.safetensors"),
-        average=_load_tensors_if_there(folder / "weights.safetensors"),
+        objective=_load_tensors(folder / "objective.safetensors", optional=True),
+        average=_load_tensors(folder / "weights.safetensors", optional=True),
     )
 
 
@@ -266,15 +266,15 @@ def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
 
-def _load_tensors(path: Path) -> dict[str, Tensor]:
+def _load_tensors(path: Path, *, optional: bool = False) -> dict[str, Tensor]:
+    """Load a file whose hash is as recorded; no tensors if an optional one is neither there nor recorded."""
+    checked(path)
+    if optional and not path.exists():
+        return {}
     try:
-        return load_file(checked(path))
+        return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
-
-
-def _load_tensors_if_there(path: Path) -> dict[str, Tensor]:
-    return _load_tensors(path) if checked(path).exists() else {}
 
 
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

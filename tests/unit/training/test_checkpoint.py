@@ -15,7 +15,9 @@ from torch import nn
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError, RunFolderError
+from palbert.runtime import checksums
 from palbert.runtime.checksums import RECORD
+from palbert.runtime.files import sha256
 from palbert.runtime.run_folder import RunFolder
 from palbert.training import checkpoint
 from palbert.training.averaging import EMA
@@ -89,6 +91,24 @@ def test_the_state_of_the_trainer_is_restored(saved: Path) -> None:
     state = read_state(saved)
     assert (state.position, state.best, state.optimizer) == ({"step": 3}, {"best": 0.5}, {})
     assert torch.equal(state.random["cpu"], torch.get_rng_state())
+
+
+def test_each_file_of_the_state_is_hashed_once(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {name: {"x": torch.ones(2)} for name in ("optimizer", "objective", "average")}
+    save(tmp_path / "last", make_model(1.0), tokenizer, **parts)
+    hashed: list[str] = []
+
+    def count(path: Path, own: Any = sha256) -> str:
+        hashed.append(path.name)
+        return str(own(path))
+
+    monkeypatch.setattr(checksums, "sha256", count)
+    state = read_state(tmp_path / "last")
+    assert all(torch.equal(getattr(state, name)["x"], torch.ones(2)) for name in parts)
+    names = ["objective", "optimizer", "random", "weights"]
+    assert sorted(hashed) == sorted([*(f"{name}.safetensors" for name in names), "trainer.json"])
 
 
 def test_a_restored_optimizer_continues_like_the_original(tmp_path: Path, tokenizer: TextTokenizer) -> None:
