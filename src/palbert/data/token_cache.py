@@ -13,11 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +23,7 @@ from palbert.data.snapshot import FileGoneError, Snapshot
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.readers import count_rows
+from palbert.runtime import locks
 from palbert.runtime.files import cache_entry, disk_errors
 from palbert.runtime.progress import bar, console, is_shown
 from palbert.tasks.sets import DataFiles
@@ -266,16 +262,15 @@ def _locked(place: Path) -> int | None:
     """Make a folder and lock it, after waiting for another process if need be; return what to close."""
     while True:
         place.mkdir(parents=True, exist_ok=True)
-        if fcntl is None:
+        if not locks.AVAILABLE:
             return None
         opened = os.open(place, os.O_RDONLY)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not locks.take_lock(opened):
+                return opened
         except BlockingIOError:
             log.info("Another process is reading the same files into the token cache; waiting for it.")
-            fcntl.flock(opened, fcntl.LOCK_EX)
-        except OSError:
-            return opened  # a file system without locks
+            locks.take_lock(opened, wait=True)
         with suppress(OSError):
             if os.path.samestat(os.fstat(opened), place.stat()):
                 return opened

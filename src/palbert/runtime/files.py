@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,12 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
+from palbert.runtime import locks
 from palbert.runtime.durable import make_folder, sync_file, sync_folder, sync_tree
-
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
 
 PART, OLD = ".part", ".old"
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.(part|old)|\..+\.(part|old)")
@@ -245,7 +240,7 @@ def remove_abandoned(folder: Path, *, name: str | None = None) -> None:
     """
     target = re.escape(_shortened(name)) if name else ".+"
     own = re.compile(rf"\.{target}\.[0-9a-f]{{12}}\{PART}")
-    for path in list(folder.iterdir()) if fcntl else ():
+    for path in list(folder.iterdir()) if locks.AVAILABLE else ():
         if own.fullmatch(path.name) and _is_abandoned(path):
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -259,23 +254,22 @@ def _is_abandoned(path: Path) -> bool:
     try:
         if time.time() - os.fstat(opened).st_mtime < SETTLED:  # its writer may be about to lock it
             return False
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # its writer is alive, or the file system has no locks
+        return locks.take_lock(opened)
+    except OSError:  # its writer is alive
         return False
     finally:
         os.close(opened)
-    return True
 
 
 @contextmanager
 def _held(temporary: Path) -> Iterator[None]:
     """Hold a lock on a temporary file or folder, which is made if needed, so that others know that it is in use."""
     flags = os.O_RDONLY if temporary.is_dir() else os.O_RDWR | os.O_CREAT
-    opened = None if fcntl is None else os.open(temporary, flags, 0o666)
+    opened = os.open(temporary, flags, 0o666) if locks.AVAILABLE else None
     try:
         if opened is not None:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(BlockingIOError):
+                locks.take_lock(opened)
         yield
     finally:
         if opened is not None:

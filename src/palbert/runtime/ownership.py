@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from palbert.errors import RunFolderError
+from palbert.runtime import locks
 from palbert.runtime.durable import make_folder
 from palbert.runtime.files import disk_errors
 
@@ -18,10 +19,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-if sys.platform == "win32":
-    fcntl = None
-else:
-    import fcntl
 
 FORMAT = 1
 
@@ -52,7 +49,7 @@ def is_resolved_recipe(recipe: Path) -> bool:
 @contextmanager
 def locked_folder(folder: Path, doing: str) -> Iterator[None]:
     """Hold a lock on a folder; raise RunFolderError that says what the process does that holds it."""
-    if fcntl is None:
+    if not locks.AVAILABLE:
         yield
         return
     with disk_errors(folder):
@@ -60,14 +57,12 @@ def locked_folder(folder: Path, doing: str) -> Iterator[None]:
         opened = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.take_lock(opened)
         except BlockingIOError:
             raise RunFolderError(
                 f"{folder}: cannot start {doing}: another process is {_read(folder) or 'working'} here.",
                 hint="Wait for it, or stop it.",
             ) from None
-        except OSError:
-            pass  # a file system without locks, such as a mounted cloud drive
         _write(folder, doing)
         yield
     finally:
