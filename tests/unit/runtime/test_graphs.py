@@ -66,6 +66,7 @@ def test_work_that_starts_again_after_its_second_graph_failed_draws_the_same_num
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     generator = FakeGenerator(drawn=3)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
