@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,14 +30,12 @@ class ArrayFile:
 
     def __init__(self, path: Path, *, state: State | None = None) -> None:
         self.state: State = dict(state) if state else {}
+        end = len(_header(self.state)) + _size(self.state) if state else 0
+        if state and path.stat().st_size < end:
+            raise ValueError(f"{path.name} is too short")
         self._stream = path.open("r+b" if state else "wb")
-        if state:
-            end = len(_header(self.state)) + _size(self.state)
-            if os.fstat(self._stream.fileno()).st_size < end:
-                self._stream.close()
-                raise ValueError(f"{path.name} is too short")
-            self._stream.truncate(end)
-            self._stream.seek(end)
+        self._stream.truncate(end)
+        self._stream.seek(end)
 
     def append(self, rows: NDArray[Any]) -> None:
         """Write further rows."""

@@ -131,13 +131,18 @@ class RowArrays:
             (self.folder / JOURNAL).unlink(missing_ok=True)
         return facts
 
+    def close(self) -> None:
+        """Close the files as they are."""
+        for sink in self.sinks.values():
+            sink.close()
+
     def in_memory(self) -> Arrays:
         """Return the arrays that were kept in memory."""
         return {name: np.concatenate(sink.chunks) for name, sink in self.sinks.items()}
 
 
 def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer) -> bool:
-    """Read and tokenize files into the cache entry `folder`; return whether it is the work of another process too.
+    """Read and tokenize files into the cache entry `folder`; return whether another process did a part of the work.
 
     A process that finds another one at the same work waits for it, and continues it if the other one has died.
 
@@ -154,6 +159,7 @@ def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTok
             try:
                 arrays.resume()
             except (OSError, ValueError, KeyError, TypeError):
+                arrays.close()
                 arrays, resumed = RowArrays(place), False
         try:
             fill(arrays, files, snapshot, tokenizer)
@@ -162,8 +168,7 @@ def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTok
                 shutil.rmtree(place, ignore_errors=True)
             raise
         finally:
-            for sink in arrays.sinks.values():
-                sink.close()
+            arrays.close()
         with cache_entry(folder, mark=MARK) as temporary:
             for file in [path for path in place.iterdir() if path.suffix == ".npy" or path.name == MARK]:
                 file.replace(temporary / file.name)

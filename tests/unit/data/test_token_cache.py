@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,24 @@ def test_a_build_that_was_killed_continues(
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("small_chunks")
+def test_what_cannot_be_continued_is_closed_and_written_again(
+    tmp_path: Path, tokenizer: TextTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_in(tmp_path)
+    build(tmp_path / "whole", files, Snapshot.of(files), tokenizer)
+    with monkeypatch.context() as patch:
+        patch.setattr(RowArrays, "finish", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path / "entry", files, Snapshot.of(files), tokenizer)
+    (tmp_path / ".entry.partial" / "labels.npy").write_bytes(b"short")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert not build(tmp_path / "entry", files, Snapshot.of(files), tokenizer)
+    assert [str(each.message) for each in caught if each.category is ResourceWarning] == []
+    assert content(tmp_path / "entry") == content(tmp_path / "whole")
+
+
 def test_a_wrong_row_leaves_nothing_behind(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     files = files_in(tmp_path, last="2")
     with pytest.raises(DataError, match="line 13"):
