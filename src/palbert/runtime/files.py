@@ -292,7 +292,14 @@ def _old_ones(target: Path) -> list[Path]:
     pattern = re.compile(rf"\.{name}(\.[0-9a-f]{{12}})?\{OLD}")
     parent = target.parent
     found = [path for path in parent.iterdir() if pattern.fullmatch(path.name)] if parent.is_dir() else []
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    return sorted(found, key=_time_of_change, reverse=True)
+
+
+def _time_of_change(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process has just moved or removed it
+        return 0.0
 
 
 @contextmanager

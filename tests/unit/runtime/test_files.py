@@ -149,6 +149,14 @@ def test_a_crash_between_the_renames_is_repaired(tmp_path: Path) -> None:
     assert not old.exists()
 
 
+def test_recovering_ignores_what_another_process_has_just_taken_away(tmp_path: Path) -> None:
+    (tmp_path / ".run.0123456789ab.old").symlink_to(tmp_path / "gone")  # its stat() fails as that of a renamed one
+    (tmp_path / ".run.ba9876543210.old").mkdir()
+    (tmp_path / ".run.ba9876543210.old" / "a").touch()
+    recover_folder(tmp_path / "run")
+    assert (tmp_path / "run" / "a").is_file()
+
+
 def test_recovering_keeps_an_existing_folder(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / ".target.old").mkdir()
