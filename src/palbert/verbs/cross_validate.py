@@ -107,13 +107,15 @@ def cross_validate(
     loaded = StagedRows().load(recipe, overrides=overrides)
     _refuse_dev_files(loaded, folds)
     folder = RunFolder(Path(out) if out else Path("runs") / name)
-    if find_ranks().is_restarted:  # by the command of the first attempt
+    ranks = find_ranks()
+    if ranks.is_restarted:  # by the command of the first attempt
         resume, force = "auto", False
-    folder.check_free(resume=resume, force=force)
+    if ranks.is_first:  # the others may find what it has written already
+        folder.check_free(resume=resume, force=force)
     if resume == "auto":
         resume = folder.folds.is_file()
-    with folder.locked("cross-validation") if find_ranks().is_first else nullcontext(), trusting(trust):
-        if find_ranks().is_first:
+    with folder.locked("cross-validation") if ranks.is_first else nullcontext(), trusting(trust):
+        if ranks.is_first:
             folder.check_free(resume=resume, force=force)  # again: another process may have been here before the lock
         done = _open(folder, loaded, folds, resume=resume)
         for fold in range(1, folds + 1):

@@ -11,6 +11,7 @@ import pytest
 import palbert
 from palbert.errors import RecipeError, RunFolderError, StoppedError
 from palbert.reporting.predictions import read_predictions
+from palbert.runtime.distributed import Ranks
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.held_out import HeldOut
 from palbert.verbs import cross_validate as module
@@ -65,6 +66,22 @@ def test_a_stop_continues_with_the_first_fold_that_is_not_finished(
         palbert.cross_validate({**values, "seed": 9}, folds=3, out=tmp_path / "runs", resume=True)
     found = palbert.cross_validate(values, folds=3, out=tmp_path / "runs", resume=True)
     assert trained == ["fold-1", "fold-2", "fold-2", "fold-3"] and len(found.summary["tasks"]["own"]["values"]) == 3
+
+
+def test_a_process_that_is_late_takes_part_though_the_first_has_opened_the_folder(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ReachedError(Exception):
+        """The process has come as far as training."""
+
+    def reach(*given: Any, **settings: Any) -> None:
+        raise ReachedError
+
+    monkeypatch.setattr(module, "train", reach)
+    for rank in (0, 1):
+        monkeypatch.setattr(module, "find_ranks", lambda rank=rank: Ranks(rank, 2))
+        with pytest.raises(ReachedError):
+            palbert.cross_validate(values, folds=3, out=tmp_path / "runs")
 
 
 def test_tasks_with_dev_rows_of_their_own_are_refused(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
