@@ -67,7 +67,7 @@ class TrainingError(PalbertError):
 
 
 class AnswerError(PalbertError):
-    """A model that computed something else than numbers for a row.
+    """A model that computed NaN or infinity for a row.
 
     Args:
         what: The answer, as a message calls it.

@@ -45,7 +45,7 @@ class ArrayFile:
             self._stream.write(_header(self.state))
         length, *rest = self.state["shape"]
         if npy.dtype_to_descr(rows.dtype) != self.state["dtype"] or list(rows.shape[1:]) != rest:
-            raise ValueError(f"rows of {rows.dtype}{rows.shape[1:]} do not fit to {self.state}")
+            raise ValueError(f"rows of {rows.dtype}{rows.shape[1:]} do not fit {self.state}")
         content = rows.tobytes()
         self._stream.write(content)
         self.state |= {"shape": [length + len(rows), *rest], "crc32": zlib.crc32(content, self.state["crc32"])}

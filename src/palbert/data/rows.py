@@ -59,7 +59,7 @@ def read_rows(files: DataFiles, snapshot: Snapshot, start: Progress) -> Iterator
         start: Where to start; the chunks before it are skipped.
 
     Raises:
-        DataError: A row cannot be used, or a file cannot be read or is not what it was any more.
+        DataError: A row cannot be used, or a file cannot be read or has changed.
     """
     try:
         yield from _chunks(files, snapshot, start)

@@ -14,7 +14,7 @@ from palbert.runtime.files import sha256
 from palbert.tasks.sets import DataFiles
 
 State = tuple[int, ...]
-"""Size, time of change and number of a file: what is different after it was written again."""
+"""Size, time of change and inode of a file: at least one of them differs after the file was written again."""
 
 
 class FileGoneError(DataError):
@@ -53,7 +53,7 @@ class Snapshot:
         return sum(state[0] for state in self.states.values() if state)
 
     def check(self) -> None:
-        """Raise DataError if a file does not hold any more what was hashed."""
+        """Raise DataError if the content of a file is no longer what was hashed."""
         for name, state in self.states.items():
             now = _state(Path(name))
             if now == state:

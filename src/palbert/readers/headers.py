@@ -13,7 +13,7 @@ from palbert.readers.dialect import Header
 WITH_HEADER = (".csv", ".tsv", ".xlsx")
 """Files whose first line names the columns."""
 AROUND = " \t\r\n\u00a0\u200b\ufeff"
-"""Signs at the ends of a name that nobody sees: spaces, line breaks, byte order marks."""
+"""Invisible characters at the ends of a name: spaces, line breaks, byte order marks."""
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE | re.ASCII)
 """A number, which is not the name of a column."""
 WORDS = 6

@@ -1,4 +1,4 @@
-"""JSON values: read so that nothing is lost without a word, with errors that say what is wrong."""
+"""JSON values: read so that nothing is lost silently, with errors that say what is wrong."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def record_folder(folder: Path) -> None:
 
 
 def write_record(folder: Path, hashes: Mapping[str, str]) -> None:
-    """Write which hash each file of a folder has, which becomes visible and is flushed as a whole."""
+    """Write the record of a folder that will be flushed and get its name as a whole."""
     (folder / RECORD).write_text("".join(f"{found}  {name}\n" for name, found in hashes.items()), encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ TIMEOUT = timedelta(minutes=10)
 PATIENCE = timedelta(days=1)
 """Timeout of `wait`: the first process may load data or write the report meanwhile."""
 
-_watching: list[list[str]] = []
+_watching: list[list[str]] = []  # the lists of all `detect_host_calls` that are running
 
 
 @dataclass(frozen=True)

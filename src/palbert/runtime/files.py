@@ -23,7 +23,7 @@ PART, OLD = ".part", ".old"
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.(part|old)|\..+\.(part|old)")
 """Names of what is being written or replaced; those of earlier versions have no number."""
 SETTLED = 10
-"""Seconds after which what is being written has been locked by its writer."""
+"""Seconds after which a writer has locked what it began to write."""
 UNTOUCHED = "what was there before is untouched"
 FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or give another folder with --out.")
 REFUSED = (None, None)
@@ -130,8 +130,8 @@ def new_folder(
 
     Args:
         target: The folder to make or replace.
-        former: Where the replaced folder is kept, next to `target`; what is there is replaced. It is removed unless
-            given.
+        former: Where the replaced folder is kept, next to `target`, in place of what is there; without it, the
+            replaced folder is removed.
         flush: Completes the new folder and flushes all of it.
     """
     with _folder_for(target) as temporary:

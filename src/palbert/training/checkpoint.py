@@ -168,11 +168,11 @@ def read_state(folder: Path) -> TrainerState:
 def read_last(run: RunFolder, check: Callable[[Path, TrainerState], None]) -> TrainerState:
     """Return the state to resume from: that of `last`, or of the checkpoint before it if a file of `last` is damaged.
 
-    The one before then takes its place.
+    The checkpoint before it then replaces the damaged one.
 
     Args:
         run: The run folder.
-        check: Raise CheckpointError for a state that does not fit to the run; it is given trainer.json's path, too.
+        check: Raises CheckpointError for a state that does not fit the run; it is given the path of trainer.json, too.
 
     Raises:
         CheckpointError: Both are damaged, or there is only one.

@@ -51,7 +51,7 @@ def check_trainer(
     batch_sizes: Callable[[int], Mapping[str, int]],
     best: Collection[str],
 ) -> None:
-    """Raise CheckpointError, with the name of the field, for a state that training does not come through.
+    """Raise CheckpointError, with the name of the field, for a state that a run with this plan never has.
 
     Args:
         path: trainer.json.
@@ -75,7 +75,7 @@ def check_trainer(
 def _problems(
     position: SavedPosition, sampler: Sampler, batch_sizes: Callable[[int], Mapping[str, int]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield fields that do not fit to the plan, each with what is wrong; later ones rely on earlier ones."""
+    """Yield fields that do not fit the plan, each with what is wrong; later checks rely on earlier ones."""
     epoch, done = position.epoch, position.done
     if epoch > sampler.epochs + 1:
         yield "epoch", f"expected at most {sampler.epochs + 1}, after the last epoch, found {epoch}"

@@ -252,7 +252,7 @@ class Job(ABC):
         return state
 
     def _check_state(self, path: Path, state: TrainerState) -> None:
-        """Raise CheckpointError for a state that this run does not come through."""
+        """Raise CheckpointError for a state that this run never has."""
         check_trainer(
             path,
             {"position": state.position, "best": state.best},

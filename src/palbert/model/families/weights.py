@@ -54,11 +54,12 @@ def plain_names(family: Family, weights: Mapping[str, Tensor], *, where: str) ->
         EncoderError: There are several encoders, or two weights have one name.
     """
     prefix = prefix_in(family, weights, where=where)
+    roots = _roots(family)
     plain: dict[str, Tensor] = {}
     unused = []
     for name, tensor in weights.items():
         bare = current_name(name.removeprefix(prefix))
-        inside = name.startswith(prefix) and bare.split(".")[0] in _roots(family)
+        inside = name.startswith(prefix) and bare.split(".")[0] in roots
         if bare.startswith(NOT_ENCODER) or name.startswith(NOT_ENCODER):
             continue
         if not inside:

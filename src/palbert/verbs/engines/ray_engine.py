@@ -199,7 +199,7 @@ def _error(kind: str, message: str, hint: str | None) -> PalbertError:
 
 @contextlib.contextmanager
 def _ray(workers: int) -> Iterator[Any]:
-    """Give Ray: as it is, as RAY_ADDRESS says, or started on this machine for as long as the block runs."""
+    """Yield Ray: as the caller has started it, connected to RAY_ADDRESS, or started here while the block runs."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to Ray's makers
     try:
         import ray
