@@ -19,7 +19,8 @@ QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
 
 def commands(page: str) -> list[list[str]]:
     """Return the arguments of every `palbert …` in a page's shell blocks."""
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]  # a \ continues a line
     words = [shlex.split(line, comments=True) for line in lines]
     return [line[line.index("palbert") + 1 :] for line in words if "palbert" in line]
 
