@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,11 +30,14 @@ REFUSED = {
     "EACCES": {"open", "save", "mkdir", "link", "rename", "unlink", "rmdir"},
 }
 """The operations that the system refuses with each error."""
-KINDS = ("kill", "half", *(f"{name} {times}" for name in ERRORS for times in ("once", "on")), *VARIANTS)
+INTERRUPTS = {"Ctrl-C": 1, "Ctrl-C twice": 2}
+"""How many operations in a row are interrupted."""
+KINDS = ("kill", "half", *INTERRUPTS, *(f"{name} {times}" for name in ERRORS for times in ("once", "on")), *VARIANTS)
 """What happens at an operation.
 
-kill: the process ends. half: it ends when half is written. ENOSPC once: this operation fails; ENOSPC on: this one and
-all later ones that write. The others are what a power loss leaves.
+kill: the process ends. half: it ends when half is written. Ctrl-C: it gets SIGINT before this operation; twice: before
+the next one, too. ENOSPC once: this operation fails; ENOSPC on: this one and all later ones that write. The others are
+what a power loss leaves.
 """
 
 FASTEST = ("cache", "predict", "evaluate", "export", "train", "reproduce", "folds", "pretrain")
@@ -148,7 +152,11 @@ class Bench:
         strike = _Strike(fault, self.root, image)
         try:
             with strike.layer.installed(), _progress_noted(progress):
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the soak runs in background
                 self.job.command(self.root)
+        except KeyboardInterrupt:
+            if fault.kind not in INTERRUPTS:
+                raise
         except PalbertError as error:
             if str(self.root) not in str(error):
                 return f"an error without a place: {error}"
@@ -177,6 +185,10 @@ class _Strike:
 
     def before(self, operation: Operation) -> None:
         kind, number = self.fault.kind, self.fault.number
+        if kind in INTERRUPTS:
+            if number <= operation.number < number + INTERRUPTS[kind]:
+                signal.raise_signal(signal.SIGINT)
+            return
         if (kind.endswith(" on") and operation.number >= number) or operation.number == number:
             name = kind.split()[0]
             if name not in ERRORS:

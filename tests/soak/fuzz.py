@@ -166,8 +166,11 @@ class FuzzBench:
         ended = call(lambda: fuzz.prepare(self.root), self.root, self.environment)
         if ended.code:
             raise RuntimeError(f"{name} cannot be prepared: {ended.said[-3000:]}")
-        self.root.rename(self.start)
+        shutil.copytree(self.root, self.start, symlinks=True)
         self.known = ended.value
+        ended = call(lambda: fuzz.attempt(self.root, self.known), self.root, self.environment)
+        if ended.code:
+            raise RuntimeError(f"{name} is refused unchanged: {ended.said[-3000:]}")
 
     def trial(self, seeds: Sequence[int]) -> Trial:
         """Return some inputs as a trial."""

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import math
-import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from tests.soak.children import call
 from tests.soak.jobs import write_run
+from tests.soak.label_laws import law_of_classes, law_of_multilabel, law_of_numbers
 from tests.soak.material import columns, recipe, write_encoder, write_inputs
 from tests.soak.trials import Trial
 
@@ -34,7 +34,6 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
-numbers = st.one_of(st.floats(width=32).map(repr), st.integers().map(str), texts, st.from_regex(r"[-+0-9eE._ ]{1,8}"))
 
 
 def same_rows(path: Path, rows: Sequence[dict[str, str]]) -> None:
@@ -118,64 +117,6 @@ def law_of_outputs(folder: Path, rows: list[dict[str, str]]) -> None:
         same_rows(path, rows)
 
 
-@given(label=numbers)
-def law_of_numbers(folder: Path, label: str) -> None:
-    """A label that is read as a number is one, and the same number."""
-    import numpy
-
-    found = _labels(folder, "number", "score", label)
-    if found is None:
-        assert not re.fullmatch(r"[0-5](\.[0-9]{1,6})?", label), f"{label!r} was refused"
-        return
-    assert re.fullmatch(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*", label), f"{label!r} was read"
-    assert math.isfinite(found) and numpy.float32(float(label)) == numpy.float32(found), f"{found} for {label!r}"
-
-
-@given(label=st.sampled_from(["no", "yes", " yes", "Yes", "1", "1.0", "0"]) | texts)
-def law_of_classes(folder: Path, label: str) -> None:
-    """A label that is read as a class is its name or its number."""
-    found = _labels(folder, "classes", "label", label)
-    if found is None:
-        assert label not in ("no", "yes"), f"{label!r} was refused"
-    else:
-        known = (["no", "yes"][int(found)], str(int(found)), str(found))  # a spreadsheet writes 1 as 1.0
-        assert label.strip() in known, f"{found} for {label!r}"
-
-
-def _labels(folder: Path, target: str, column: str, label: str) -> float | None:
-    """Return how a label is read in the second of three rows; None if it is refused."""
-    from palbert.data.dataset import load_dataset
-    from palbert.data.tokenizer import TextTokenizer
-    from palbert.errors import PalbertError
-    from palbert.recipe.load import make_recipe
-    from palbert.tasks.sets import files_of
-
-    data = folder / "labels.jsonl"
-    known = {"number": "2.5", "classes": "yes"}[target]
-    rows = [{"text": "good", column: value} for value in (known, label, known)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    settings = recipe(folder)
-    task: dict[str, Any] = {
-        "kind": "single",
-        "target": target,
-        "text": "text",
-        "label": column,
-        "train": str(data),
-        "dev": str(data),
-    }
-    task |= {"range": [0, 6]} if target == "number" else {"classes": ["no", "yes"]}
-    settings["tasks"] = {"own": {**task, "max_length": 16}}
-    try:
-        files = files_of(make_recipe(settings).tasks["own"], "train")
-        found = load_dataset(files, TextTokenizer.from_folder(folder / "encoder"), cache=folder / "cache")
-    except PalbertError as error:
-        assert data.name in str(error), f"an error without a place: {error}"
-        return None
-    if found.labels is None or len(found) != 3:
-        return None
-    return float(found.labels[1])
-
-
 @given(data=st.data())
 def law_of_recipes(folder: Path, data: Any) -> None:
     """A recipe with any value in any place is refused, or reads back as it was written."""
@@ -226,6 +167,7 @@ LAWS: dict[str, tuple[Callable[..., None], Callable[[Path], object]]] = {
     "written files": (law_of_outputs, _nothing),
     "numbers as labels": (law_of_numbers, lambda folder: write_encoder(folder / "encoder")),
     "classes as labels": (law_of_classes, lambda folder: write_encoder(folder / "encoder")),
+    "several classes as labels": (law_of_multilabel, lambda folder: write_encoder(folder / "encoder")),
     "recipes": (law_of_recipes, write_inputs),
     "texts to predict": (law_of_predictions, write_run),
 }

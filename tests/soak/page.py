@@ -27,6 +27,8 @@ In each trial one of them is disturbed at one operation. Then what was there bef
 that names a path.
 
 - **kill**: the process ends as by SIGKILL. **half**: it does so when half of a file is written.
+- **Ctrl-C**: the process gets SIGINT; **twice**: again at its next operation. It may end with KeyboardInterrupt, as the
+  command line does with exit code 130.
 - **ENOSPC**, **EIO**, **EFBIG**, **EACCES**: the operation fails with this error, *once*, or from there *on*.
 - **synced**, **names**, **torn**, **zeros**, **mixed**: the power fails. What was not flushed is lost
   (*synced*), or files have their new names without the content (*names*), with a part of it (*torn*), with

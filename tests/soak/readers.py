@@ -12,7 +12,9 @@ from unittest.mock import patch
 
 from tests.soak.fuzz import Fuzz
 from tests.soak.jobs import build_cache, predict, write_for_prediction, write_run
-from tests.soak.material import columns, recipe, write_encoder, write_inputs
+from tests.soak.material import columns, files, recipe, write_encoder, write_inputs
+
+from palbert.runtime.checksums import RECORD
 
 ROWS = [
     {"text": "good one", "label": "yes", "score": "1.5"},
@@ -124,9 +126,9 @@ def read_parquet(folder: Path, known: Any) -> None:
 
 
 def write_checkpoint(folder: Path) -> Any:
-    """Write a run; return its answers."""
+    """Write a run; return its answers, and the hashes of its best checkpoint's files."""
     write_run(folder)
-    return answers(folder / "run")
+    return [answers(folder / "run"), files(folder / "run" / "checkpoints" / "best")]
 
 
 def answers(run: Path) -> list[Any]:
@@ -137,9 +139,12 @@ def answers(run: Path) -> list[Any]:
 
 
 def load_run(folder: Path, known: Any) -> None:
-    """Load the run; its answers must be the same."""
-    found = answers(folder / "run")
-    assert found == known, f"the answers are {found}, and were {known}"
+    """Load the run; its answers must be the same, and a file that was changed must not have been read."""
+    found, (expected, hashes) = answers(folder / "run"), known
+    assert found == expected, f"the answers are {found}, and were {expected}"
+    now = files(folder / "run" / "checkpoints" / "best")
+    changed = [name for name, value in hashes.items() if name != RECORD and now.get(name) != value]
+    assert not changed, f"{changed[0]} was changed, and the run answers"
 
 
 def load_foreign(folder: Path, known: Any) -> None:
@@ -179,6 +184,52 @@ def load_encoder(folder: Path, known: Any) -> None:
     vectors = palbert.load(folder / "encoder").embed(["good one", "bad", ""])
     assert vectors.shape[0] == 3
     assert bool((vectors == vectors).all()), "vectors are not numbers"
+
+
+def write_vocabulary(folder: Path) -> None:
+    """Write an encoder whose tokenizer is described by vocab.txt and the settings files of BERT's relatives."""
+    encoder = write_encoder(folder / "encoder")
+    found = json.loads((encoder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    tokens = sorted(found, key=found.__getitem__)
+    (encoder / "tokenizer.json").unlink()
+    (encoder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), "utf-8")
+    roles = {f"{name.lower()}_token": f"[{name}]" for name in ("UNK", "SEP", "PAD", "CLS", "MASK")}
+    settings: dict[str, Any] = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
+    settings |= {"tokenize_chinese_chars": True, "model_max_length": 32, **roles}
+    mask = {"content": "[MASK]", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+    for name, values in {
+        "tokenizer_config.json": settings,
+        "special_tokens_map.json": {**roles, "mask_token": mask, "additional_special_tokens": ["five"]},
+        "added_tokens.json": {"four": tokens.index("four")},
+    }.items():
+        (encoder / name).write_text(json.dumps(values), "utf-8")
+
+
+def write_shards(folder: Path) -> None:
+    """Write an encoder whose weights are in two files with an index."""
+    from safetensors.torch import load_file, save_file
+
+    encoder = write_encoder(folder / "encoder")
+    weights = load_file(encoder / "model.safetensors")
+    (encoder / "model.safetensors").unlink()
+    names = sorted(weights)
+    places: dict[str, str] = {}
+    for number in (0, 1):
+        file = f"model-{number + 1:05}-of-00002.safetensors"
+        save_file({name: weights[name] for name in names[number::2]}, encoder / file)
+        places |= dict.fromkeys(names[number::2], file)
+    listing = {"metadata": {"total_size": 1}, "weight_map": places}
+    (encoder / "model.safetensors.index.json").write_text(json.dumps(listing), "utf-8")
+
+
+def write_pickled(folder: Path) -> None:
+    """Write an encoder whose weights are pickled."""
+    import torch
+    from safetensors.torch import load_file
+
+    encoder = write_encoder(folder / "encoder")
+    torch.save(load_file(encoder / "model.safetensors"), encoder / "pytorch_model.bin")
+    (encoder / "model.safetensors").unlink()
 
 
 def write_cache(folder: Path) -> Any:
@@ -238,6 +289,9 @@ FUZZED: dict[str, Fuzz] = {
     "training data": Fuzz(write_inputs, ["train.csv"], lambda folder, known: build_cache(folder)),
     "token cache": Fuzz(write_cache, ["cache/*/*"], load_cache),
     "encoder folder": Fuzz(lambda folder: write_encoder(folder / "encoder") and None, ["encoder/*"], load_encoder),
+    "tokenizer folder": Fuzz(write_vocabulary, ["encoder/*.json", "encoder/vocab.txt"], load_encoder),
+    "weights in shards": Fuzz(write_shards, ["encoder/model*"], load_encoder),
+    "pickled weights": Fuzz(write_pickled, ["encoder/pytorch_model.bin"], load_encoder),
     "checkpoint": Fuzz(write_checkpoint, ["run/checkpoints/best/*"], load_run),
     "trainer state": Fuzz(write_run, ["run/checkpoints/last/*"], load_last),
     "foreign checkpoint": Fuzz(write_checkpoint, ["run/checkpoints/best/*"], load_foreign),
