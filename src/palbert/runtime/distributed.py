@@ -130,7 +130,8 @@ class Processes(Ranks):
         """Connect to the other processes; "cuda" is one device per process, "cuda:0" one that all share."""
         backend = self._backend(device)
         try:
-            dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
+            store = self._store()
+            dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
             self.groups["wait"] = dist.new_group(timeout=PATIENCE, backend="gloo")
             _end_silent_connections()
             yield
@@ -144,6 +145,18 @@ class Processes(Ranks):
             ) from error
         # Not after an error: the others may be waiting for a call that never comes, until torchrun ends them.
         dist.destroy_process_group()
+
+    def _store(self) -> Any:
+        """Return where the processes of this attempt find each other; None for the place that torch chooses.
+
+        On one machine, torchrun keeps one store for all attempts, with the addresses of processes that have ended.
+        Launchers on several machines count attempts differently, and make a new store if they are started as the guide
+        says.
+        """
+        if self.local_size < self.size:
+            return None
+        store, _, _ = next(dist.rendezvous("env://", self.rank, self.size, timeout=TIMEOUT))  # type: ignore[attr-defined]
+        return dist.PrefixStore(f"attempt-{self.restarts}", store)  # type: ignore[attr-defined]
 
     def wait(self) -> None:
         """Wait until all processes have called this, for as long as it takes."""
