@@ -42,7 +42,7 @@ def make_words() -> list[str]:
     return list(dict.fromkeys(words))[:WORDS]
 
 
-def make_encoder(folder: Path) -> None:
+def make_encoder(folder: Path, size: int = 128) -> None:
     """Write a small BERT with random weights and a WordPiece vocabulary that splits one word in ten."""
     from safetensors.torch import save_file
 
@@ -61,8 +61,8 @@ def make_encoder(folder: Path) -> None:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"model_type": "bert", "vocab_size": len(names), "hidden_size": 128, "num_hidden_layers": 2}
-    config |= {"num_attention_heads": 2, "intermediate_size": 512, "max_position_embeddings": 128}
+    config = {"model_type": "bert", "vocab_size": len(names), "hidden_size": size, "num_hidden_layers": 2}
+    config |= {"num_attention_heads": 2, "intermediate_size": 4 * size, "max_position_embeddings": 128}
     config |= {"type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu", "pad_token_id": 0}
     (folder / "config.json").write_text(json.dumps(config))
     torch.manual_seed(0)

@@ -74,5 +74,10 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(0.01):
-            lines = Path("/proc/self/status").read_text().splitlines()
-            self.bytes = max([self.bytes, *(1024 * int(line.split()[1]) for line in lines if line[:7] == "RssAnon")])
+            self.bytes = max(self.bytes, own_memory())
+
+
+def own_memory() -> int:
+    """Return the bytes that this process has taken for itself."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon"))

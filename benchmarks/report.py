@@ -126,6 +126,19 @@ def _large(result: Result) -> dict[str, Any]:
     }
 
 
+def steady_facts(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the memory of runs after a tenth of their steps and at the end."""
+    return [
+        {
+            "steps": number(result["steps"], 0),
+            "first_steps": number(result["steps"] / 10, 0),
+            **{name: number(result[f"{name}_bytes"] / 2**20, 1) for name in ("first", "last", "most")},
+            "place": place_of(result),
+        }
+        for result in of_benchmark(results, "steady_memory")
+    ]
+
+
 def _columns(points: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     """Return the columns of the points along one axis; a point that failed has its error instead of a time."""
     return {
@@ -187,6 +200,7 @@ def render(results: Sequence[Result]) -> str:
         growth=growth,
         method_remarks=method_remarks(results),
         large=large_facts(results),
+        steady=steady_facts(results),
         plots=plot_names(results),
         machines=machines(results),
     )

@@ -130,6 +130,14 @@ def test_a_large_set_is_generated_read_and_drawn(
     assert large_data.shuffle(50_001) == {"drawn_once": 50_001}
 
 
+def test_memory_is_read_while_a_run_trains(script: Script, tmp_path: Path) -> None:
+    out = tmp_path / "steady_memory.json"
+    script("steady_memory").main(["--steps", "40", "--out", str(out)])
+    facts = written(out)
+    assert facts["steps"] == 40
+    assert 0 < facts["first_bytes"] <= facts["most_bytes"] and facts["last_bytes"] <= facts["most_bytes"]
+
+
 def test_a_process_over_its_memory_limit_ends(script: Script) -> None:
     memory_limit = script("memory_limit")
     command = [sys.executable, "-c", "bytearray(2**29).replace(b'a', b'b')"]
