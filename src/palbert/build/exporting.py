@@ -103,12 +103,14 @@ def write_encoder(folder: Path, encoder: Encoder, tokenizer: TextTokenizer, *, m
         tokenizer: Its tokenizer.
         max_length: Tokens that a text may have, special ones included.
     """
-    config, prefix = encoder.config, FAMILIES[encoder.config.family].prefix
+    config = encoder.config
+    settings = _settings(config, tokenizer)  # it raises an error where the family has no such encoder
+    prefix = FAMILIES[config.family].prefix
     weights = {name.removeprefix(prefix): value.detach().contiguous() for name, value in export(encoder).items()}
     safetensors.torch.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # safetensors hides its files from others
     tokenizer.save(folder / "tokenizer.json")
-    _write_json(folder / "config.json", _settings(config, tokenizer))
+    _write_json(folder / "config.json", settings)
     _write_json(folder / "tokenizer_config.json", _tokenizer_settings(config, tokenizer, max_length))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from palbert.errors import EncoderError, PalbertError, did_you_mean
 from palbert.model.activations import ACTIVATIONS
-from palbert.options import check_count, check_number, check_switch
+from palbert.options import check_count, check_number, check_switch, shown
 
 LEAST = {
     "vocabulary_size": 1, "hidden_size": 1, "embedding_size": 1, "layers": 1, "heads": 1, "intermediate_size": 1,
@@ -98,6 +98,8 @@ class EncoderConfig:
 
     def _check_values(self) -> None:
         """Refuse values of another type, and numbers out of their range: anybody can write a config.json."""
+        if not isinstance(self.family, str):
+            raise EncoderError(f"family: expected a name, found {shown(self.family)}.")
         for name, least in LEAST.items():
             most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
             check_count(name, getattr(self, name), least=least, most=most)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from palbert.build.exporting import common_pooling, write_encoder, write_sentence_modules
 from palbert.data.tokenizer import TextTokenizer
+from palbert.errors import PalbertError
 from palbert.model.adapters.lora import LoRA
 from palbert.model.adapters.pal import PAL
 from palbert.model.pretrained import load_encoder
@@ -50,6 +52,17 @@ def test_the_written_folder_says_what_libraries_need(
     loaded, own = load_encoder(tmp_path), load_encoder(tiny_encoder)
     assert loaded.config == own.config
     assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in own.state_dict().items())
+
+
+@pytest.mark.parametrize("family", ["nobody-has-it", "distilbert", "modernbert"])
+def test_an_encoder_that_is_not_of_its_family_is_not_written(
+    tiny_encoder: Path, tokenizer: TextTokenizer, tmp_path: Path, family: str
+) -> None:
+    encoder = load_encoder(tiny_encoder)
+    encoder.config = replace(encoder.config, family=family)
+    with pytest.raises(PalbertError):
+        write_encoder(tmp_path, encoder, tokenizer, max_length=40)
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_lora_is_an_update_of_weights() -> None:

@@ -60,6 +60,12 @@ def test_an_unknown_activation_is_named() -> None:
         replace(CONFIG, activation="gelo")
 
 
+@pytest.mark.parametrize("family", [None, 3, ["bert"]])
+def test_a_family_is_a_name(family: Any) -> None:
+    with pytest.raises(EncoderError, match="family: expected a name"):
+        replace(CONFIG, family=family)
+
+
 def test_heads_must_divide_the_hidden_size() -> None:
     with pytest.raises(EncoderError, match="5 heads cannot share a hidden size of 24"):
         replace(CONFIG, heads=5)
