@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ class Chunk:
     """Some rows of a file. A missing field is None."""
 
     path: str
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, list[Any]]
     """Values as the file has them: text in CSV and TSV, anything in other kinds of files."""
     lines: list[int]
     """The line on which each row begins, from 1 (in Parquet and JSON columns: the number of the row)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,4 +66,26 @@ def _hint(line: str) -> str | None:
 def _chunk(file: Path, rows: list[dict[str, Any]], lines: list[int]) -> Chunk:
     names = dict.fromkeys(name for row in rows for name in row)
     check_names(f"{file}, line {lines[0] if lines else 1}", names)
-    return Chunk(str(file), {name: [row.get(name) for row in rows] for name in names}, lines)
+    return Chunk(str(file), _Columns(rows, names), lines)
+
+
+class _Columns(Mapping[str, list[Any]]):
+    """The columns of objects, each made when it is asked for: there may be as many of them as rows."""
+
+    def __init__(self, rows: list[dict[str, Any]], names: dict[str, None]) -> None:
+        self.rows = rows
+        self.names = names
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self.names:
+            raise KeyError(name)
+        return [row.get(name) for row in self.rows]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,3 +52,13 @@ def test_nan_is_an_empty_cell(file: Write, read: Read) -> None:
 def test_a_key_that_occurs_twice_is_refused(name: str, file: Write, read: Read) -> None:
     with pytest.raises(DataError, match=r"line 2.*two values for 'label'"):
         read(file(name, '{"text": "a", "label": 1}\n{"text": "b", "label": 1, "label": 0}\n'))
+
+
+def test_rows_with_keys_of_their_own_do_not_fill_a_table(file: Write) -> None:
+    path = file("a.jsonl", "".join(f'{{"a": "x", "id{number}": 1}}\n' for number in range(2000)))
+    tracemalloc.start()
+    (chunk,) = read_json_lines(path, encoding=None, size=20_000)
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(chunk.columns) == 2001 and chunk.columns["id3"][2:5] == [None, 1, None]
+    assert used < 8_000_000  # a table of all keys has 4 million cells of 8 bytes
