@@ -43,7 +43,7 @@ def test_a_folder_is_distinguished_from_files_of_single_tasks(called: dict[str, 
 def test_without_options_the_run_decides(called: dict[str, Any], cli: Cli) -> None:
     assert cli("submit", "run").code == 0
     plain: dict[str, Any] = {"test": None, "files": {}, "tasks": (), "split": "test", "out": None, "with_dev": False}
-    assert called == {"run": Path("run"), **plain, "checkpoint": None, "force": False}
+    assert called == {"run": Path("run"), **plain, "checkpoint": None, "force": False, "spreadsheet_safe": False}
 
 
 def test_two_folders_are_refused(called: dict[str, Any], cli: Cli) -> None:

@@ -13,10 +13,10 @@ from palbert.metrics import find_metric
 from palbert.registry import TARGETS
 from palbert.targets import Target
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 OWN = """
 import numpy as np
-
-pytestmark = pytest.mark.usefixtures("trusted")
 
 def share_right(gold, predicted):
     return (gold == predicted).mean()

@@ -159,7 +159,8 @@ def test_an_unknown_checkpoint_is_refused_with_the_existing_ones(trained: Path) 
     with pytest.raises(CheckpointError) as caught:
         palbert.load(trained, checkpoint="bets")
     assert (
-        str(caught.value) == f"{trained}: no checkpoint 'bets'. There are: best, best-quora, best-sst, best-sts, last."
+        str(caught.value)
+        == f"{trained}: no checkpoint 'bets'. There are: best, best-quora, best-sst, best-sts, last, previous."
     )
 
 
