@@ -20,6 +20,8 @@ from palbert.runtime.checksums import checked
 BATCH = 8192
 PROBE = "a \u0378 \u6f22\U0001f389 zzzz"
 """A text with words and characters that few vocabularies have: a tokenizer without an unknown token fails on it."""
+LARGEST_ID = (1 << 24) - 1
+"""The largest token id: no encoder has as many words, and the library takes memory for each id below the largest."""
 FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 MASKS = ("[MASK]", "<mask>")
 """The names of the mask token in the supported families."""
@@ -74,6 +76,7 @@ class TextTokenizer:
         with _damage_reported(folder):
             tokenizer = read_tokenizer(folder)
             if tokenizer is not None:
+                _check_ids(tokenizer, folder)
                 tokenizer.encode(PROBE)
                 return cls(tokenizer)
         raise EncoderError(
@@ -136,6 +139,17 @@ def _damage_reported(folder: Path) -> Iterator[None]:
             f"{folder}: the tokenizer cannot be read: {error}.",
             hint="Save it again with save_pretrained, or download the encoder again.",
         ) from error
+
+
+def _check_ids(tokenizer: Tokenizer, folder: Path) -> None:
+    """Raise EncoderError for a token id that is too large."""
+    token, largest = max(tokenizer.get_vocab().items(), key=lambda item: item[1], default=("", 0))
+    if largest > LARGEST_ID:
+        raise EncoderError(
+            f"{folder}: the tokenizer gives the token {token!r:.60} the id {largest:,}; "
+            f"expected at most {LARGEST_ID:,}.",
+            hint="Save it again with save_pretrained, or download the encoder again.",
+        )
 
 
 def _template(tokenizer: Tokenizer) -> Template:

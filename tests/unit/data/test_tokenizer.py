@@ -113,3 +113,12 @@ def test_the_rows_of_a_tokenizer_end_with_its_largest_id() -> None:
     assert TextTokenizer(raw).rows == 8
     raw.post_processor = processors.BertProcessing(("[SEP]", 30), ("[CLS]", 2))
     assert TextTokenizer(raw).rows == 31
+
+
+def test_an_absurd_id_is_refused_before_the_library_takes_memory_for_all_ids_below(tmp_path: Path) -> None:
+    TextTokenizer(words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)))).save(tmp_path / "tokenizer.json")
+    file = json.loads((tmp_path / "tokenizer.json").read_text())
+    file["model"]["vocab"]["##b"] = 4_000_000_000
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    with pytest.raises(EncoderError, match=r"gives the token '##b' the id 4,000,000,000; expected at most 16,777,215"):
+        TextTokenizer.from_folder(tmp_path)
