@@ -13,6 +13,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from palbert.runtime.json_objects import parse_json
+
 BLOCK = 1 << 20
 """Bytes that are read at a time to compare a checksum."""
 
@@ -83,7 +85,7 @@ def write_facts(path: Path, facts: Mapping[str, Any]) -> None:
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Read what `write_facts` wrote; raise ValueError if it was changed."""
-    facts = json.loads(path.read_text("utf-8"))
+    facts = parse_json(path.read_text("utf-8"))
     if not isinstance(facts, dict) or facts.pop("crc32", None) != _own_checksum(facts):
         raise ValueError(f"{path.name} has no checksum, or another one than its content")
     return facts

@@ -25,6 +25,7 @@ from palbert.errors import DataError
 from palbert.readers import count_rows
 from palbert.runtime import locks
 from palbert.runtime.files import cache_entry, disk_errors
+from palbert.runtime.json_objects import parse_json
 from palbert.runtime.progress import bar, console, is_shown
 from palbert.tasks.sets import DataFiles
 
@@ -74,7 +75,7 @@ class RowArrays:
     def resume(self) -> None:
         """Continue what an earlier process has written; raise OSError or ValueError where nothing can be continued."""
         assert self.folder is not None, "only files outlive a process"
-        journal = json.loads((self.folder / JOURNAL).read_text("utf-8"))
+        journal = parse_json((self.folder / JOURNAL).read_text("utf-8"))
         if journal["chunk"] != CHUNK:
             raise ValueError("the chunks have another size")
         for name, state in journal["arrays"].items():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, RunFolderError
+from palbert.runtime.json_objects import parse_json
 
 RowResult = dict[str, Any]
 """The result of one row with one seed, as its JSON file holds it."""
@@ -20,7 +20,7 @@ REQUIRED = {"table", "row", "seed", "fingerprint", "smoke"}
 def read_row_result(path: Path) -> RowResult:
     """Read the result of one row and seed."""
     try:
-        found: Any = json.loads(path.read_text("utf-8"))
+        found: Any = parse_json(path.read_text("utf-8"))
     except ValueError:
         found = None
     if not isinstance(found, dict) or not found.keys() >= REQUIRED:

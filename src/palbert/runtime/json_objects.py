@@ -16,6 +16,14 @@ DEEPEST = 100
 DOWNLOAD = "Download the encoder again."
 
 
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; raise ValueError if it is none, or is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("the values are nested too deeply") from error
+
+
 def read_object(
     file: Path, *, raises: type[PalbertError] = EncoderError, hint: str | None = DOWNLOAD
 ) -> dict[str, Any]:
@@ -30,13 +38,11 @@ def read_object(
         size = file.stat().st_size
         if size > LARGEST:
             raise raises(f"{file}: expected a file of settings, found {size:,} bytes.", hint=hint)
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = parse_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise raises(f"{file}: cannot be read: {error.strerror or error}.") from error
     except PalbertError:
         raise
-    except RecursionError as error:
-        raise raises(f"{file}: the values are nested too deeply.", hint=hint) from error
     except ValueError as error:
         raise raises(f"{file}: not valid JSON ({error}).", hint=hint) from error
     if not isinstance(values, dict):

@@ -14,6 +14,7 @@ from palbert.errors import RunFolderError
 from palbert.runtime import locks
 from palbert.runtime.durable import make_folder
 from palbert.runtime.files import disk_errors
+from palbert.runtime.json_objects import parse_json
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,7 +32,7 @@ def mark() -> str:
 def is_marked(marker: Path) -> bool:
     """Whether a file is a marker."""
     try:
-        content = json.loads(marker.read_text("utf-8"))
+        content = parse_json(marker.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and isinstance(content.get("palbert_run"), str)
@@ -42,7 +43,7 @@ def is_resolved_recipe(recipe: Path) -> bool:
     try:
         content = tomllib.loads(recipe.read_text("utf-8"))
         return bool(content["encoder"]["name"] and content["provenance"]["versions"]["palbert"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, RecursionError, ValueError, KeyError, TypeError):
         return False
 
 

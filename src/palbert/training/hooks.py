@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from palbert.runtime.files import disk_errors, write_text
+from palbert.runtime.json_objects import parse_json
 from palbert.training.optimizer import rates
 from palbert.training.trackers import scalars
 from palbert.training.trainer import Evaluation, Hook, Trainer
@@ -191,6 +192,6 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     """Read a log of one JSON object per line; skip lines that a crash left incomplete, even within a character."""
     records = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        with suppress(RecursionError, ValueError):
-            records.append(json.loads(line.decode("utf-8")))
+        with suppress(ValueError):
+            records.append(parse_json(line.decode("utf-8")))
     return [record for record in records if isinstance(record, dict)]

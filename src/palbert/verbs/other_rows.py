@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from palbert.errors import DataError, did_you_mean
 from palbert.readers import is_remote, resolve_files
 from palbert.recipe.schema import Recipe
 from palbert.runtime.files import sha256
+from palbert.runtime.json_objects import parse_json
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.sources import FileSettings, Source
 from palbert.tasks.spec import Task
@@ -60,8 +60,8 @@ class OtherRows:
 def _files_of(place: RunFolder) -> Any:
     """Return the files that an earlier report of other rows is about."""
     try:
-        return json.loads(place.report("json", split="test").read_text("utf-8")).get("files")
-    except (OSError, ValueError):
+        return parse_json(place.report("json", split="test").read_text("utf-8")).get("files")
+    except (AttributeError, OSError, ValueError):
         return None
 
 

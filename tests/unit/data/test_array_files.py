@@ -77,3 +77,9 @@ def test_changed_facts_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "facts.json").write_text((tmp_path / "facts.json").read_text().replace("3", "7", 1))
     with pytest.raises(ValueError, match="checksum"):
         read_facts(tmp_path / "facts.json")
+
+
+def test_facts_that_are_nested_without_end_are_damaged_facts(tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text('{"crc32": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_facts(tmp_path / "facts.json")

@@ -16,7 +16,11 @@ def test_a_marker_is_recognised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{}", b"\xff", b'{"palbert_run": 1}', b"[encoder]", b'{"kind": "train"}']
+    "content",
+    [
+        *(b"", b"[]", b"{}", b"\xff", b'{"palbert_run": 1}', b"[encoder]", b'{"kind": "train"}'),
+        *(b"[" * 100_000, b"a = " + b"[" * 100_000),
+    ],
 )
 def test_other_files_are_not_taken_for_those_of_a_run(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)

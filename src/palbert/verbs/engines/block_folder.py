@@ -7,10 +7,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from palbert.errors import DataError
 from palbert.runtime.files import disk_errors
+from palbert.runtime.json_objects import parse_json
 from palbert.verbs.engines.engine import Block, Columns
 
 
@@ -33,9 +36,10 @@ class BlockFolder:
         """
         plan = self.path / "job.json"
         if plan.is_file():
-            former = json.loads(plan.read_text("utf-8"))
-            if former["job"] == job:
-                return [int(rows) for rows in former["rows"]]
+            with suppress(ValueError, LookupError, TypeError):  # damaged: the blocks are cut again
+                former = parse_json(plan.read_text("utf-8"))
+                if former["job"] == job:
+                    return [int(rows) for rows in former["rows"]]
         self.remove()
         rows = []
         with disk_errors(self.path):
@@ -75,7 +79,11 @@ class BlockFolder:
         return f"{kind}-{number:06d}.json"
 
     def _read(self, kind: str, number: int) -> Columns:
-        values: Columns = json.loads((self.path / self._name(kind, number)).read_text("utf-8"))
+        file = self.path / self._name(kind, number)
+        try:
+            values: Columns = parse_json(file.read_text("utf-8"))
+        except ValueError as error:
+            raise DataError(f"{file}: damaged ({error}).", hint=f"Remove {self.path} and start again.") from error
         return values
 
     def _write(self, name: str, values: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from palbert.errors import DataError
 from palbert.verbs.engines import Block
 from palbert.verbs.engines.block_folder import BlockFolder
 
@@ -56,3 +57,14 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path: Path) -> None:
         folder.write_answers(0, {"prediction": [object()]})
     assert not folder.has_answers(0)
     assert not list(folder.path.glob(".*"))
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"job": {}}', "[]"])
+def test_damaged_files_are_cut_again_or_named(tmp_path: Path, content: str) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({}, blocks(["x"], ["y"]))
+    (folder.path / "job.json").write_text(content)
+    assert folder.cut({}, blocks(["z"])) == [1]
+    (folder.path / "texts-000000.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"texts-000000\.json: damaged .*Remove .*blocks and start again"):
+        folder.texts(0)
