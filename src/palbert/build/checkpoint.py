@@ -14,7 +14,7 @@ from palbert.build.machine import Machine
 from palbert.build.model import build_model
 from palbert.build.tokenizer import check_rows
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import CheckpointError
+from palbert.errors import CheckpointError, RecipeError
 from palbert.inference.decisions import Decision, read_decisions
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
@@ -84,7 +84,10 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
         }
         encoder = Encoder.without_weights(config)
     encoder = encoder.to_empty(device="cpu")
-    model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
+    try:
+        model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
+    except RecipeError as error:  # the recipe's words for what the checkpoint says
+        raise CheckpointError(f"{folder / 'palbert.json'}: {error.message}", hint=error.hint) from error
     tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
     check_rows(tokenizer, config.vocabulary_size, folder)
     load_weights(folder, model)

@@ -68,6 +68,15 @@ def test_a_part_of_the_encoder_that_does_not_exist_is_reported_with_its_file(che
         open_checkpoint(checkpoint, MACHINE)
 
 
+def test_a_length_that_the_encoder_does_not_have_is_reported_with_its_file(checkpoint: Path) -> None:
+    encoder = json.loads((checkpoint / "palbert.json").read_text("utf-8"))["encoder"]
+    change(checkpoint, encoder={**encoder, "max_length": 3})
+    with pytest.raises(
+        CheckpointError, match=r"palbert\.json: tasks\.sst\.max_length: \d+ is more than the encoder's 3"
+    ):
+        open_checkpoint(checkpoint, MACHINE)
+
+
 def test_a_checkpoint_that_names_foreign_code_is_refused_in_one_plain_line(checkpoint: Path) -> None:
     change(checkpoint, tasks={"sst": {"name": "sst", "kind": "single", "target": "os:system", "text": ["sentence"]}})
     with pytest.raises(TrustError, match=r"palbert\.json: names code .* would run: os:system \(tasks\.sst\.target\)"):
