@@ -27,6 +27,7 @@ ROWS = {
     "objectives": 6,
     "gradients": 6,
     "inference": 6,
+    "explanations": 6,
     "reporting": 6,
     "model": 5,
     "data": 5,

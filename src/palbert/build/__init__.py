@@ -2,7 +2,7 @@
 
 from palbert.build.alone import is_encoder, open_encoder
 from palbert.build.check import check_names
-from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint
+from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint, open_differentiable
 from palbert.build.data import count_overlap, has_rows, load_rows, load_split, load_training_sets
 from palbert.build.gradients import make_gradients
 from palbert.build.keep import keep_parts
@@ -38,6 +38,7 @@ __all__ = [
     "make_objectives",
     "make_sampler",
     "open_checkpoint",
+    "open_differentiable",
     "open_encoder",
     "prepare_for_inference",
     "teach",

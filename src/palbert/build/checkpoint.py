@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import ValidationError
 
-from palbert.build.machine import Machine
+from palbert.build.machine import Machine, replaces_layers
 from palbert.build.model import build_model
 from palbert.build.tokenizer import check_rows
 from palbert.data.tokenizer import TextTokenizer
@@ -23,7 +24,7 @@ from palbert.recipe.explain import explain
 from palbert.recipe.sections import AdapterSection, RelationSection
 from palbert.registry.trust import admit
 from palbert.tasks.spec import Task
-from palbert.training.checkpoint import load_weights, read_description
+from palbert.training.checkpoint import load_weights, map_weights, read_description
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class OpenedCheckpoint:
     description: dict[str, Any]
     decisions: dict[str, Decision] = field(default_factory=dict)
     """How outputs become answers, by task, where dev has chosen it."""
+    folder: Path | None = None
+    """Where it was loaded from; None for an encoder without tasks."""
 
 
 def read_tasks(folder: Path) -> dict[str, Task]:
@@ -74,6 +77,39 @@ def _damage_reported(folder: Path) -> Iterator[None]:
 def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     """Rebuild the model of a checkpoint."""
     description = _admitted(folder)
+    tasks, model = _build(folder, description, device="cpu")
+    tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
+    check_rows(tokenizer, model.encoder.config.vocabulary_size, folder)
+    load_weights(folder, model)
+    return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, tasks, description, decisions, folder)
+
+
+def open_differentiable(opened: OpenedCheckpoint, machine: Machine) -> MultiTaskModel:
+    """Return the model of a checkpoint that was prepared for inference, with layers that have gradients.
+
+    Where preparing replaced no layers, that is the model itself. Otherwise it takes all other weights, such as the
+    table of words, from the prepared model, and maps those of the replaced layers from the checkpoint's file: they take
+    memory that the system can give to others, and is read again when needed. No weight has a gradient.
+
+    Raises:
+        CheckpointError: The checkpoint is not there any more, or is another one by now.
+    """
+    if not replaces_layers(machine):
+        return opened.model.requires_grad_(False).eval()
+    assert opened.folder is not None, "encoders without tasks have no answers"
+    _, model = _build(opened.folder, opened.description, device="meta")
+    own = opened.model.state_dict()
+    weights = map_weights(opened.folder, model)
+    if any(not torch.equal(weights[name], value) for name, value in own.items()):
+        raise CheckpointError(
+            f"{opened.folder}: was replaced by another checkpoint after it was loaded.", hint="Load the run again."
+        )
+    model.load_state_dict({**weights, **own}, assign=True)
+    return model.requires_grad_(False).eval()
+
+
+def _build(folder: Path, description: dict[str, Any], *, device: str) -> tuple[dict[str, Task], MultiTaskModel]:
+    """Return the tasks of a checkpoint and its model, whose encoder has no weights yet."""
     with _damage_reported(folder):
         tasks = _tasks_of(description)
         config = EncoderConfig(**description["encoder"])
@@ -83,12 +119,8 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
             "relation": RelationSection.model_validate(relation) if relation else None,
         }
         encoder = Encoder.without_weights(config)
-    encoder = encoder.to_empty(device="cpu")
+    encoder = encoder.to_empty(device=device)
     try:
-        model = build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
+        return tasks, build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
     except RecipeError as error:  # the recipe's words for what the checkpoint says
         raise CheckpointError(f"{folder / 'palbert.json'}: {error.message}", hint=error.hint) from error
-    tokenizer, decisions = TextTokenizer.from_folder(folder), read_decisions(folder)
-    check_rows(tokenizer, config.vocabulary_size, folder)
-    load_weights(folder, model)
-    return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, tasks, description, decisions)

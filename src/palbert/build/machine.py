@@ -46,9 +46,15 @@ def prepare_for_inference(model: MultiTaskModel, machine: Machine) -> MultiTaskM
     """Replace the encoder's linear layers by the machine's fastest; the model cannot be trained afterwards."""
     if machine.precision == "int8":
         quantise(model.encoder)
-    elif machine.device.type == "cpu" and machine.precision == "fp32" and can_pack():
+    elif replaces_layers(machine):
         pack(model.encoder)
     return model
+
+
+def replaces_layers(machine: Machine) -> bool:
+    """Whether `prepare_for_inference` replaces layers by others, which have no gradients."""
+    packs = machine.device.type == "cpu" and machine.precision == "fp32" and can_pack()
+    return packs or machine.precision == "int8"
 
 
 def build_inference(

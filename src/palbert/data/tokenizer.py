@@ -25,6 +25,10 @@ LARGEST_ID = (1 << 24) - 1
 FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 MASKS = ("[MASK]", "<mask>")
 """The names of the mask token in the supported families."""
+PADDING = ("[PAD]", "<pad>")
+"""The names of the padding token."""
+UNKNOWN = ("[UNK]", "<unk>")
+"""The names of the unknown token."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,16 @@ class TextTokenizer:
             )
         return int(found[0])
 
+    def neutral_id(self) -> int:
+        """Return the id of a token that says nothing of a word: the mask, or the unknown token where there is none."""
+        found = [number for number in map(self.tokenizer.token_to_id, (*MASKS, *UNKNOWN)) if number is not None]
+        return int(found[0]) if found else self.template.filler
+
+    def padding_id(self) -> int:
+        """Return the id of the padding token; of a neutral one where there is none."""
+        found = [number for number in map(self.tokenizer.token_to_id, PADDING) if number is not None]
+        return int(found[0]) if found else self.neutral_id()
+
     def ordinary_ids(self) -> list[int]:
         """Return the ids of ordinary tokens in ascending order, without special tokens and the mask token."""
         around = np.concatenate([self.template.before, self.template.between, self.template.after])
@@ -116,15 +130,29 @@ class TextTokenizer:
         """Return the token ids of each text, without special tokens."""
         return Ragged.concatenate(self.stream(texts))
 
+    def with_offsets(self, texts: Sequence[str]) -> tuple[Ragged, list[list[tuple[int, int]]]]:
+        """Return the token ids of each text, and where each token begins and ends in it, in characters."""
+        try:
+            encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        except TypeError as error:
+            raise _not_unicode() from error
+        ids = Ragged.from_rows([encoding.ids for encoding in encodings])
+        return ids, [encoding.offsets for encoding in encodings]
+
     def stream(self, texts: Sequence[str]) -> Iterator[Ragged]:
         """Tokenize texts in batches of a few thousand."""
         for start in range(0, max(len(texts), 1), BATCH):
             batch = list(texts[start : start + BATCH])
             try:
                 encodings = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            except TypeError as error:  # surrogates, which a terminal passes on for bytes that are not UTF-8
-                raise DataError("A text is not valid Unicode.", hint="Convert it to UTF-8.") from error
+            except TypeError as error:
+                raise _not_unicode() from error
             yield Ragged.from_rows([encoding.ids for encoding in encodings])
+
+
+def _not_unicode() -> DataError:
+    """Return the error of a text with surrogates, which a terminal passes on for bytes that are not UTF-8."""
+    return DataError("A text is not valid Unicode.", hint="Convert it to UTF-8.")
 
 
 @contextmanager

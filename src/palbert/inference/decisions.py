@@ -74,12 +74,16 @@ class Decision:
             decision = replace(decision, threshold=task.threshold, thresholds=chosen)
         return decision
 
+    def calibrated(self, outputs: Tensor) -> Tensor:
+        """Return the outputs with scale and shift, (rows, outputs), differentiably."""
+        if not self.scale:
+            return outputs
+        scale, shift = (outputs.new_tensor(values) for values in (self.scale, self.shift))
+        return outputs * scale + shift
+
     def decode(self, target: Target, outputs: Tensor) -> Decoded:
         """Return the predictions and probabilities for a head's outputs, (rows, outputs)."""
-        if self.scale:
-            scale, shift = (torch.tensor(values, dtype=torch.float64) for values in (self.scale, self.shift))
-            outputs = outputs.double().cpu() * scale + shift
-        decoded = target.decode(outputs)
+        decoded = target.decode(self.calibrated(outputs.double().cpu()) if self.scale else outputs)
         if not self.thresholds or decoded.probabilities is None:
             return decoded
         return replace(decoded, predicted=target.decide(decoded.probabilities, np.array(self.thresholds)))

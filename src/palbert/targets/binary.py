@@ -51,6 +51,12 @@ class Binary(Classes):
         """Return yes where its probability is above the threshold."""
         return np.asarray(probabilities[:, 1] > thresholds[0], dtype=np.int64)
 
+    def log_odds(self, outputs: Tensor) -> Tensor:
+        """Return the log odds of no and of yes: the logit with either sign."""
+        import torch
+
+        return torch.cat([-outputs, outputs], dim=1)
+
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the symmetric KL divergence."""
         return bernoulli_divergence(first, second)

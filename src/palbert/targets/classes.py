@@ -82,6 +82,21 @@ class Classes(Target):
         assert decoded.probabilities is not None, "a softmax and a sigmoid give probabilities"
         return np.take_along_axis(decoded.probabilities, decoded.predicted[:, None], axis=1)[:, 0]
 
+    def log_odds(self, outputs: Tensor) -> Tensor:
+        """Return log p − log(1 − p) of each class: its logit less the log-sum-exp of all other logits.
+
+        A constant added to all logits changes no probability; it does not change these numbers either.
+        """
+        import torch
+
+        others = outputs[:, None, :].expand(-1, outputs.shape[1], -1)  # (rows, classes, logits)
+        own = torch.eye(outputs.shape[1], dtype=torch.bool, device=outputs.device)
+        return outputs - others.masked_fill(own, -math.inf).logsumexp(dim=2)
+
+    def decided(self, decoded: Decoded) -> NDArray[np.int64]:
+        """Return the predicted class, which a threshold may make another than the most probable one."""
+        return decoded.predicted.astype(np.int64)
+
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the symmetric KL divergence, KL(p‖q) + KL(q‖p) = Σ (p − q)(log p − log q); 0 for equal outputs.
 

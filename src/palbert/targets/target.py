@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from palbert.errors import PalbertError
 from palbert.registry import METRICS
 from palbert.targets.decimals import label_key
 
@@ -164,6 +165,36 @@ class Target(ABC):
     def confidence(self, decoded: Decoded) -> NDArray[np.float64] | None:
         """Return the probability that each row's answer is right, (rows,); None where there is none."""
         return None
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The names of what can be explained: one per class, or a single empty name for a number."""
+        return self.classes or ("",)
+
+    def log_odds(self, outputs: Tensor) -> Tensor:
+        """Return the numbers that answers are decided on, differentiably: what explanations divide among words.
+
+        The log odds of a class against all others, log p − log(1 − p); a number as it is before it is clipped.
+
+        Args:
+            outputs: The head's outputs, calibrated where they are, (rows, outputs).
+
+        Returns:
+            (rows, names in `explained`); the outputs themselves unless a target has another idea.
+        """
+        if outputs.shape[1] != len(self.explained):
+            raise PalbertError(
+                f"The target '{self.name}' does not say how its {outputs.shape[1]} outputs lead to its answers: "
+                f"expected one output for each of {len(self.explained)} answers.",
+                hint=f"Give {type(self).__name__} a method `log_odds(outputs)`.",
+            )
+        return outputs
+
+    def decided(self, decoded: Decoded) -> NDArray[np.int64]:
+        """Return which of `explained` is each row's answer, (rows,): the most probable class unless overridden."""
+        if decoded.probabilities is None:
+            return np.zeros(len(decoded.predicted), dtype=np.int64)
+        return np.asarray(decoded.probabilities.argmax(axis=1), dtype=np.int64)
 
     @abstractmethod
     def divergence(self, first: Tensor, second: Tensor) -> Tensor:

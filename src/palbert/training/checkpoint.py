@@ -114,12 +114,17 @@ def load_weights(folder: Path, model: nn.Module) -> None:
             "sha256sum *.json *.safetensors > %s",
             folder, RECORD, RECORD,
         )  # fmt: skip
+    model.load_state_dict(map_weights(folder, model))
+
+
+def map_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
+    """Return a checkpoint's weights for a model; the file is mapped, and read where a weight is used."""
     weights = _load_tensors(folder / "model.safetensors")
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
     _refuse_broken(folder / "model.safetensors", weights, hint=OTHER)
-    model.load_state_dict(weights)
+    return weights
 
 
 def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None:

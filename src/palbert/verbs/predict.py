@@ -24,6 +24,8 @@ from palbert.build import (
 from palbert.data.collate import count_truncated
 from palbert.data.ragged import Ragged
 from palbert.errors import DataError, did_you_mean
+from palbert.explanations.explainer import check_method
+from palbert.explanations.explanation import Explanation
 from palbert.inference.abstaining import abstentions, check_confidence
 from palbert.inference.embedding import Embedder
 from palbert.registry.trust import trusting
@@ -32,6 +34,7 @@ from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.decide import warn_of_missing
+from palbert.verbs.explaining import AnswerExplainer
 from palbert.verbs.texts import Text, columns_of, tasks_for
 
 log = logging.getLogger(__name__)
@@ -105,6 +108,7 @@ class Predictor:
         self.inference = build_inference(model, tokenizer=opened.tokenizer, machine=machine)
         self.inference.decisions = opened.decisions
         warn_of_missing(opened.tasks, opened.decisions)
+        self.explainer = AnswerExplainer(opened, self.inference, machine)
         self.embedder = Embedder(
             self.inference,
             tokenizer=opened.tokenizer,
@@ -175,6 +179,37 @@ class Predictor:
             DataError: Tasks have adapters of their own, and no task is given.
         """
         return self.embedder(texts, pooling=pooling, normalise=normalise, task=task)
+
+    def explain(
+        self,
+        task: str,
+        texts: Sequence[Text],
+        *,
+        target: str | None = None,
+        method: str = "integrated-gradients",
+        interactions: bool = False,
+    ) -> list[Explanation]:
+        """Return which words led to the answers, and by how much.
+
+        What is explained is the log odds of a class, log p − log(1 − p), or a number before it is clipped. The first
+        call opens a second model where the first one's layers have no gradients; see the guide "Why this answer".
+
+        Args:
+            task: The task to ask.
+            texts: The texts or pairs.
+            target: The class to explain; the answer's own unless given, and the most probable one where a row has any
+                number of classes.
+            method: "integrated-gradients", whose scores add up to the output; "gradient-input", from one step;
+                "occlusion", which masks one word after the other.
+            interactions: Add which words of the one text answer to which words of the other, for pairs.
+        """
+        spec = self.task(task)
+        check_method(method)
+        columns = columns_of(spec, texts)
+        if not columns[0]:
+            return []
+        outputs = self.inference.outputs(spec, self._tokens([spec], columns))
+        return self.explainer(spec, columns, outputs, target=target, method=method, interactions=interactions)
 
     def _tokens(self, tasks: Sequence[Task], columns: Sequence[Sequence[str]]) -> tuple[Ragged, ...]:
         """Tokenize columns; warn about rows that are too long for one of the tasks."""

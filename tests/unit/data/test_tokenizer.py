@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from palbert.data.tokenizer import TextTokenizer
-from palbert.errors import EncoderError
+from palbert.errors import DataError, EncoderError
 
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 4, "b": 5, "##b": 6}
 
@@ -122,3 +122,27 @@ def test_an_absurd_id_is_refused_before_the_library_takes_memory_for_all_ids_bel
     (tmp_path / "tokenizer.json").write_text(json.dumps(file))
     with pytest.raises(EncoderError, match=r"gives the token '##b' the id 4,000,000,000; expected at most 16,777,215"):
         TextTokenizer.from_folder(tmp_path)
+
+
+def test_offsets_come_with_the_same_ids_and_say_where_tokens_are(tokenizer: TextTokenizer) -> None:
+    texts = ["Rain and SOUP", "", "the  plot\n"]
+    ids, offsets = tokenizer.with_offsets(texts)
+    expected = tokenizer(texts)
+    assert [ids[row].tolist() for row in range(3)] == [expected[row].tolist() for row in range(3)]
+    pieces = [[text[start:end] for start, end in each] for text, each in zip(texts, offsets, strict=True)]
+    assert pieces == [["Rain", "and", "SOUP"], [], ["the", "plot"]]
+    with pytest.raises(DataError, match="not valid Unicode"):
+        tokenizer.with_offsets(["\udcff"])
+
+
+def test_the_neutral_token_is_the_mask_or_the_unknown_token_and_padding_falls_back_to_it(
+    tokenizer: TextTokenizer,
+) -> None:
+    assert tokenizer.neutral_id() == tokenizer.mask_id()
+    assert tokenizer.padding_id() == tokenizer.tokenizer.token_to_id("[PAD]")
+    plain = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2, "[SEP]": 3}, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    plain.post_processor = processors.TemplateProcessing(
+        single="$A [SEP]", pair="$A [SEP] $B [SEP]", special_tokens=[("[SEP]", 3)]
+    )
+    assert TextTokenizer(plain).neutral_id() == TextTokenizer(plain).padding_id() == 2

@@ -158,3 +158,10 @@ def test_two_classes_are_told_to_become_yes_or_no(settings: dict[str, Any]) -> N
 def test_a_threshold_in_task_and_target_is_refused() -> None:
     with pytest.raises(ValueError, match="threshold is set twice"):
         task({"name": "multilabel", "threshold": 0.4}, threshold="f1")
+
+
+def test_calibrated_outputs_keep_their_gradient() -> None:
+    outputs = torch.tensor([[1.0, -2.0]], requires_grad=True)
+    Decision("platt", scale=(0.5, 2.0), shift=(1.0, 0.0)).calibrated(outputs).sum().backward()
+    assert outputs.grad is not None and outputs.grad.tolist() == [[0.5, 2.0]]
+    assert Decision().calibrated(outputs) is outputs

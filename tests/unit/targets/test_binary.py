@@ -56,3 +56,13 @@ def test_the_shift_of_the_one_logit_is_the_difference_of_two() -> None:
 def test_another_number_of_classes_is_a_problem() -> None:
     assert "has two classes, found 3" in Binary(classes=("a", "b", "c")).problems()[0]
     assert len(Binary(classes=("a",)).problems()) == 1
+
+
+def test_log_odds_of_no_and_yes_are_opposite_and_a_threshold_decides_which_is_explained() -> None:
+    target, outputs = Binary(classes=("no", "yes")), torch.tensor([[1.5], [-0.5]])
+    assert target.log_odds(outputs).tolist() == [[-1.5, 1.5], [0.5, -0.5]]
+    assert target.decided(target.decode(outputs)).tolist() == [1, 0]
+    decoded = target.decode(outputs)
+    assert decoded.probabilities is not None
+    strict = target.decide(decoded.probabilities, np.array([0.9]))
+    assert target.decided(type(decoded)(strict, decoded.probabilities)).tolist() == [0, 0]

@@ -81,3 +81,13 @@ def test_the_shift_is_the_log_ratio_of_the_shares() -> None:
 
 def test_classes_that_write_the_same_number_are_a_problem() -> None:
     assert Classes(classes=("1", "1.0", "2")).problems() == ["1 and 1.0 write the same number"]
+
+
+def test_log_odds_are_those_of_each_class_against_all_others() -> None:
+    target, outputs = Classes(classes=("a", "b", "c")), torch.tensor([[0.3, -1.0, 2.0], [50.0, 0.0, -50.0]])
+    shares = outputs.double().softmax(dim=1)[0]
+    found = target.log_odds(outputs)
+    torch.testing.assert_close(found[0].double(), (shares / (1 - shares)).log(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(target.log_odds(outputs + 7)[0], found[0], atol=1e-5, rtol=1e-5)
+    assert found.isfinite().all() and target.explained == ("a", "b", "c")
+    assert target.decided(target.decode(outputs)).tolist() == [2, 0]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from palbert.errors import PalbertError
 from palbert.metrics import find_metric
 from palbert.registry import LOSSES, PANELS, TARGETS
 from palbert.targets import Target
@@ -154,3 +155,20 @@ def test_the_shift_is_0_if_the_shares_equal_the_prior(target: Target) -> None:
     assert prior == target.read_prior(dict(zip(target.classes, shares.tolist(), strict=True)))
     assert target.logit_shift(shares, prior).shape == (target.outputs,)
     np.testing.assert_allclose(target.logit_shift(shares, prior), 0, atol=1e-12)
+
+
+def test_a_number_explains_its_output_and_classes_the_output_of_each() -> None:
+    number = TARGETS.find("number")(range=(0.0, 5.0))
+    outputs = torch.tensor([[7.0]])
+    assert number.explained == ("",) and number.log_odds(outputs) is outputs
+    assert number.decided(number.decode(outputs)).tolist() == [0]
+    several = TARGETS.find("multilabel")(classes=("a", "b"))
+    both = torch.tensor([[-1.0, -3.0]])
+    assert several.log_odds(both) is both
+    assert several.decided(several.decode(both)).tolist() == [0]  # the most probable class, although none is given
+
+
+def test_a_target_whose_outputs_are_not_its_answers_is_asked_for_log_odds() -> None:
+    number = TARGETS.find("number")()
+    with pytest.raises(PalbertError, match=r"its 2 outputs lead .* expected one output for each of 1 answers"):
+        number.log_odds(torch.zeros(1, 2))

@@ -1,0 +1,1 @@
+"""Explanations: which words of a text led to a model's answer."""
