@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palbert.errors import PalbertError, StoppedError
+    from palbert.explanations.explanation import Explanation
     from palbert.recipe.load import load_recipe, make_recipe
     from palbert.recipe.typed import Optimizer, Recipe, Task, Training
     from palbert.reproduction.reproduce import reproduce
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Explanation",
     "Exported",
     "Optimizer",
     "PalbertError",
@@ -66,6 +68,7 @@ _HOMES = {
     "Recipe": "recipe.typed",
     "Task": "recipe.typed",
     "Training": "recipe.typed",
+    "Explanation": "explanations.explanation",
     "Prediction": "verbs.predict",
     "Predictor": "verbs.predict",
     "Run": "verbs.run",

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from palbert import __version__
 from palbert.commands.data import data_app
 from palbert.commands.embed import embed
+from palbert.commands.explain import explain
 from palbert.commands.export import export
 from palbert.commands.predict import predict
 from palbert.commands.reproduce import reproduce, results
@@ -47,7 +48,7 @@ WRONG_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 VERBS = {
     "Train": (demo, train, pretrain, recipes, parts),
     "Use": (predict, embed),
-    "Understand": (evaluate, compare),
+    "Understand": (evaluate, compare, explain),
     "Share": (export, submit),
     "Research": (reproduce, results),
 }

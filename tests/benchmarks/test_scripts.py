@@ -12,7 +12,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+import palbert
 from palbert.build.sampling import choose_buckets
+from palbert.recipe.load import make_recipe
 
 Script = Callable[[str], Any]
 
@@ -144,3 +146,21 @@ def test_a_process_over_its_memory_limit_ends(script: Script) -> None:
     assert memory_limit.run_limited([sys.executable, "-c", ""], 2**28)
     with pytest.raises(SystemExit, match="ended with"):
         memory_limit.run_limited(command, 2**28)
+
+
+def test_explanations_compares_methods_with_chance(
+    script: Script, tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    training = {**tiny_recipe["training"], "epochs": 1, "steps_per_epoch": 1}
+    run = palbert.train(make_recipe({**tiny_recipe, "training": training}), out=tmp_path / "run").path
+    out = tmp_path / "explanations.json"
+    script("explanations").main([str(run), "--rows", "3", "--others", "--out", str(out)])
+    facts = written(out)
+    assert facts["cost"]["sst"]["ratio"] > 0 and facts["cost"]["sst"]["words"] == 16
+    for name in ("sst", "quora"):
+        methods = facts["tasks"][name]["methods"]
+        assert list(methods)[:3] == ["integrated-gradients", "gradient-input", "occlusion"] and len(methods) > 6
+        for values in methods.values():
+            for measure in ("comprehensiveness", "sufficiency"):
+                assert values[measure]["low"] <= values[measure]["gain"] <= values[measure]["high"]

@@ -94,13 +94,19 @@ class MultiTaskModel(nn.Module):
     def answers(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of each part that is answered, (examples, outputs), in float32, given its vectors."""
         outputs = {}
-        for name, part in batch.parts.items():
-            if not part.answered:
-                continue
-            pooled = self.relation(vectors[name]) if part.task in self.related else vectors[name]
+        answered = {name: part for name, part in batch.parts.items() if part.answered}
+        for name, pooled in self.head_inputs(replace(batch, parts=answered), vectors).items():
+            part = answered[name]
             with torch.autocast(pooled.device.type, enabled=False):  # bf16 is too coarse for grades and probabilities
                 outputs[name] = self.heads[part.task](*pooled.float().chunk(part.width))
         return outputs
+
+    def head_inputs(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what the head of each part sees, (sequences, hidden): its vectors, after the layer of related tasks."""
+        return {
+            name: self.relation(vectors[name]) if part.task in self.related else vectors[name]
+            for name, part in batch.parts.items()
+        }
 
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield the parts that may have learning rates of their own, each with its role."""

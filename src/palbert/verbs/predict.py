@@ -35,6 +35,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.decide import warn_of_missing
 from palbert.verbs.explaining import AnswerExplainer
+from palbert.verbs.similar import SimilarRow, SimilarRows
 from palbert.verbs.texts import Text, columns_of, tasks_for
 
 log = logging.getLogger(__name__)
@@ -94,14 +95,15 @@ def load(
     machine = Machine.of(device, precision)
     if is_encoder(Path(run)):
         return Predictor(open_encoder(str(run), machine), machine)
+    folder = RunFolder(Path(run))
     with trusting(trust):
-        return Predictor(open_checkpoint(RunFolder(Path(run)).checkpoint(checkpoint), machine), machine)
+        return Predictor(open_checkpoint(folder.checkpoint(checkpoint), machine), machine, run=folder)
 
 
 class Predictor:
     """A trained model that predicts for all of its tasks."""
 
-    def __init__(self, opened: OpenedCheckpoint, machine: Machine) -> None:
+    def __init__(self, opened: OpenedCheckpoint, machine: Machine, *, run: RunFolder | None = None) -> None:
         self.tasks = opened.tasks
         self.tokenizer = opened.tokenizer
         model = prepare_for_inference(opened.model, machine)
@@ -109,6 +111,7 @@ class Predictor:
         self.inference.decisions = opened.decisions
         warn_of_missing(opened.tasks, opened.decisions)
         self.explainer = AnswerExplainer(opened, self.inference, machine)
+        self.similar_rows = SimilarRows(run, self.inference, opened.tokenizer)
         self.embedder = Embedder(
             self.inference,
             tokenizer=opened.tokenizer,
@@ -210,6 +213,21 @@ class Predictor:
             return []
         outputs = self.inference.outputs(spec, self._tokens([spec], columns))
         return self.explainer(spec, columns, outputs, target=target, method=method, interactions=interactions)
+
+    def similar(self, task: str, texts: Sequence[Text], *, count: int = 5) -> list[list[SimilarRow]]:
+        """Return the training rows that are most like each row, by the cosine of the vectors that the head sees.
+
+        The vector of a siamese pair is that of both texts, one after the other. The first call for a task reads its
+        training files, which must be those of the training, and computes the vectors of at most 20,000 rows per set.
+
+        Args:
+            task: The task whose training rows are compared.
+            texts: The texts or pairs.
+            count: How many training rows to return for each.
+        """
+        spec = self.task(task)
+        columns = columns_of(spec, texts)
+        return self.similar_rows(spec, self._tokens([spec], columns), count=count) if columns[0] else []
 
     def _tokens(self, tasks: Sequence[Task], columns: Sequence[Sequence[str]]) -> tuple[Ragged, ...]:
         """Tokenize columns; warn about rows that are too long for one of the tasks."""
