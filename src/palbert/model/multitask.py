@@ -102,7 +102,7 @@ class MultiTaskModel(nn.Module):
         return outputs
 
     def head_inputs(self, batch: PackedBatch, vectors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return what the head of each part sees, (sequences, hidden): its vectors, after the layer of related tasks."""
+        """Return what the head of each part sees, (sequences, hidden): vectors, after the layer of related tasks."""
         return {
             name: self.relation(vectors[name]) if part.task in self.related else vectors[name]
             for name, part in batch.parts.items()

@@ -16,6 +16,7 @@ from palbert.reporting.assessment import Assessment
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.page import Plot, plot, render
 from palbert.reporting.report_task import Resampled, TaskSection, task_section
+from palbert.reporting.word_marks import ScoredWords
 from palbert.reporting.wording import count, number, plural
 
 Record = Mapping[str, Any]
@@ -50,6 +51,8 @@ class RunReport:
     """What a reader should know about the scores, one sentence each."""
     lengths: dict[str, Values] = field(default_factory=dict)
     """Token lengths of the training rows before truncation, by set."""
+    words: Mapping[str, Mapping[int, Sequence[ScoredWords]]] = field(default_factory=dict)
+    """The scored words of wrong rows, by task and row; errors without them are shown without colours."""
     max_lengths: dict[str, int] = field(default_factory=dict)
     """The length at which rows are truncated, in tokens, by set."""
 
@@ -94,6 +97,7 @@ def render_report(report: RunReport) -> str:
             baselines=report.baselines,
             train_labels=report.train_labels.get(result.task),
             assessment=report.assessments.get(result.task),
+            words=report.words.get(result.task),
         )
         for index, result in enumerate(report.results)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from palbert.reporting.assessment import Assessment
 from palbert.reporting.bootstrap import bounds, distribution
 from palbert.reporting.page import Plot, plot
 from palbert.reporting.panels import ErrorRow, panels_of
+from palbert.reporting.word_marks import ScoredWords, WordMark, mark_row
 from palbert.reporting.wording import Score, number, percent
 
 Resampled = dict[str, NDArray[np.float64]]
@@ -53,6 +54,8 @@ class TaskSection:
     """Which errors these are."""
     measure: str
     """What the last column of the errors shows."""
+    marks: list[list[list[WordMark]]]
+    """The words of each error's texts with their colours; an error without scores has none."""
     resampled: NDArray[np.float64] | None = field(repr=False)
     """The main metric on every resample."""
     assessment: Assessment | None = None
@@ -73,6 +76,7 @@ def task_section(
     baselines: Mapping[str, Mapping[str, float]],
     train_labels: Values | None,
     assessment: Assessment | None = None,
+    words: Mapping[int, Sequence[ScoredWords]] | None = None,
 ) -> TaskSection:
     """Return what the report shows about one task."""
     panels = panels_of(result.target)
@@ -94,10 +98,18 @@ def task_section(
         errors=errors,
         errors_note=panels.errors_note(len(errors), int(result.wrong.sum())),
         measure=panels.measure,
+        marks=[_marks(error, words or {}) for error in errors],
         resampled=resampled.get(result.metric),
         assessment=assessment,
         probability_plots=[] if assessment is None else _probability_plots(result, assessment),
     )
+
+
+def _marks(error: ErrorRow, words: Mapping[int, Sequence[ScoredWords]]) -> list[list[WordMark]]:
+    """Return the coloured words of an error, as far as its texts are shown before they are unfolded."""
+    if error.row is None or error.row not in words:
+        return []
+    return mark_row([shown for shown, _ in error.texts], words[error.row])
 
 
 def _probability_plots(result: TaskResult, assessment: Assessment) -> list[Plot]:

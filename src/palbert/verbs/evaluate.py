@@ -30,6 +30,7 @@ from palbert.reporting.display import Summary, summary_table
 from palbert.reporting.predictions import write_predictions
 from palbert.reporting.report import RunReport, render_report
 from palbert.reporting.report_task import Resampled, resample_scores
+from palbert.reporting.word_marks import ScoredWords
 from palbert.runtime.files import AnyPath, write_text
 from palbert.runtime.run_folder import SPLITS, RunFolder
 from palbert.runtime.visible import visible
@@ -38,6 +39,7 @@ from palbert.tasks.sources import FileSettings, Split
 from palbert.training.hooks import read_records
 from palbert.verbs.baselines import baselines_of, read_baselines
 from palbert.verbs.decide import choose_decisions
+from palbert.verbs.error_words import error_words
 from palbert.verbs.final_test import labelled_test_rows
 from palbert.verbs.findings.evidence import Evidence
 from palbert.verbs.notes import worth_knowing
@@ -163,7 +165,8 @@ def _evaluate(
     }
     report = Report(folder.path, split, Summary(summary), results, baselines, place.report("html", split=split))
     write_text(place.report("json", split=split), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-    write_text(report.page, _render(report, recipe, resampled, records, train, opened.tokenizer, assessments))
+    words = error_words(recipe.tasks, results, inference, machine, opened.tokenizer)
+    write_text(report.page, _render(report, recipe, resampled, records, train, opened.tokenizer, assessments, words))
     return report
 
 
@@ -175,6 +178,7 @@ def _render(
     train: Mapping[str, TrainingSet[Dataset]],
     tokenizer: TextTokenizer,
     assessments: Mapping[str, Assessment],
+    words: Mapping[str, Mapping[int, Sequence[ScoredWords]]],
 ) -> str:
     """Render report.html."""
     return render_report(
@@ -190,6 +194,7 @@ def _render(
             train_labels={name: each.rows.labels for name, each in train.items() if each.rows.labels is not None},
             recipe_text=RunFolder(report.run).recipe.read_text("utf-8"),
             notes=report.summary["notes"],
+            words=words,
             lengths={
                 name: sequence_lengths(each.rows.tokens, tokenizer.template, max_length=None, siamese=each.siamese)
                 for name, each in train.items()

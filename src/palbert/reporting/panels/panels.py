@@ -34,6 +34,8 @@ class ErrorRow:
     predicted: str
     measure: str
     """How wrong the row is, such as the probability of the wrong class."""
+    row: int | None = None
+    """Which row of the result it is, where its words may have scores."""
 
 
 class Panels(ABC):
@@ -93,11 +95,15 @@ class Panels(ABC):
         """Say which errors are shown."""
         return f"{shown} of {plural(wrong, 'wrong row')}."
 
+    def worst(self, result: TaskResult) -> NDArray[np.int64]:
+        """Return the rows of the worst errors, worst first."""
+        wrong, severity = np.flatnonzero(result.wrong), self.severity(result)
+        worst = wrong if severity is None else wrong[np.argsort(-np.abs(severity[wrong]), kind="stable")]
+        return worst[:WORST]
+
     def errors(self, result: TaskResult) -> list[ErrorRow]:
         """Return the worst errors, worst first."""
-        wrong = np.flatnonzero(result.wrong)
         severity = self.severity(result)
-        worst = wrong if severity is None else wrong[np.argsort(-np.abs(severity[wrong]), kind="stable")]
         return [
             ErrorRow(
                 result.ids[row],
@@ -105,8 +111,9 @@ class Panels(ABC):
                 self.shown(result.gold[row]),
                 self.shown(result.predicted[row]),
                 "–" if severity is None else self.shown_severity(float(severity[row])),
+                int(row),
             )
-            for row in worst[:WORST]
+            for row in self.worst(result)
         ]
 
     def condense(self, gold: Values, predicted: Values) -> dict[str, Any]:
