@@ -11,8 +11,6 @@ that no method is judged by the token it uses itself.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import machine_facts, write
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -32,7 +31,6 @@ from palbert.explanations.gradients import embeddings_of, gradient_input, integr
 from palbert.explanations.occlusion import occlusion
 from palbert.explanations.row import SPECIAL, Row
 from palbert.recipe.load import load_run_recipe
-from palbert.runtime.files import write_text
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.predict import Predictor, load
@@ -259,12 +257,25 @@ def measure(run: Path, *, rows: int, others: bool, device: str) -> dict[str, Any
     }
     return {
         "benchmark": "explanations",
-        "machine": {"cores": torch.get_num_threads(), "processor": platform.machine(), "torch": torch.__version__},
+        **machine_facts(predictor.inference.device),
         "encoder": load_run_recipe(folder.recipe).encoder.name,
         "shares": SHARES,
         "cost": {name: cost(each) for name, each in asked.items()},
         "tasks": {name: faithfulness(each, scorers) for name, each in asked.items()},
     }
+
+
+def table(facts: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the table on the page of explanations."""
+    lines = []
+    for task, found in facts["tasks"].items():
+        for method, values in found["methods"].items():
+            gains = [
+                f"{values[name]['gain']:+.2f} ({values[name]['low']:+.2f} … {values[name]['high']:+.2f})"
+                for name in ("comprehensiveness", "sufficiency")
+            ]
+            lines.append(f"| {task} | {method} | {' | '.join(gains)} | {values['seconds']:.2f} |")
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -283,9 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             both = (values["comprehensiveness"], values["sufficiency"])
             gains = "  ".join(f"{each['gain']:+.3f} ({each['low']:+.3f} … {each['high']:+.3f})" for each in both)
             print(f"  {method:42}  {gains}  {values['seconds']:.2f} s")
-    if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(given.out, json.dumps(found) + "\n")
+    write(found, given.out)
 
 
 if __name__ == "__main__":

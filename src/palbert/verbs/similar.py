@@ -144,7 +144,8 @@ class SimilarRows:
         width = self.inference.model.encoder.config.hidden_size * (2 if task.siamese else 1)
         found = self.inference.run(self._forward, tokens, Packing.of(task), width=width, title=f"vectors {task.name}")
         vectors: NDArray[np.float32] = refuse_broken(found, f"tasks.{task.name}: the vector").numpy()
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALLEST)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALLEST)
+        return vectors
 
 
 def _some(rows: int, name: str) -> NDArray[np.int64]:
