@@ -52,7 +52,7 @@ class Explained:
     def values(self, batch: PackedBatch) -> NDArray[np.float64]:
         """Return the numbers of a batch, without gradients, (rows,)."""
         with torch.inference_mode():
-            found: NDArray[np.float64] = self(batch.to(self.device)).double().cpu().numpy()
+            found: NDArray[np.float64] = self(batch.to(self.device)).cpu().double().numpy()
         return found
 
     def chunks(self, copies: int, tokens: int) -> Iterator[slice]:

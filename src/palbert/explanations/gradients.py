@@ -146,9 +146,9 @@ def _pass(explained: Explained, row: Row, points: Tensor, shares: Tensor) -> tup
             hint="Its head or pooling leaves torch; take the method 'occlusion', which needs no gradients.",
         )
     [gradient] = torch.autograd.grad(outputs @ shares.to(outputs.dtype), [leaf])
-    return outputs.detach().double().cpu().numpy(), gradient[order].sum(0)
+    return outputs.detach().cpu().double().numpy(), gradient[order].sum(0)
 
 
 def _products(difference: Tensor, gradient: Tensor) -> Numbers:
-    scores: Numbers = (difference.double() * gradient.double()).sum(1).cpu().numpy()
+    scores: Numbers = (difference.cpu().double() * gradient.cpu().double()).sum(1).numpy()
     return scores
