@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import DataError
 from palbert.inference.evaluator import Inference, Packing, refuse_broken
+from palbert.inference.forward import Forward
 from palbert.inference.questions import Question
 from palbert.recipe.load import load_run_recipe
 from palbert.runtime.run_folder import RunFolder
@@ -80,7 +82,6 @@ class SimilarRows:
         self.run = run
         self.inference = inference
         self.tokenizer = tokenizer
-        self._forward = inference.ask(HeadVectors(inference.model))
         self._sets: dict[str, list[tuple[TrainingSet[Dataset], NDArray[np.int64], NDArray[np.float32]]]] = {}
         self._loading = threading.Lock()
 
@@ -138,6 +139,10 @@ class SimilarRows:
         if not loaded:
             raise DataError(f"{self.run.path}: its recipe names no training rows of {task.name}.")
         return loaded
+
+    @cached_property
+    def _forward(self) -> Forward:
+        return self.inference.ask(HeadVectors(self.inference.model))
 
     def _vectors(self, task: Task, tokens: tuple[Ragged, ...]) -> NDArray[np.float32]:
         """Return the vectors of rows, each of length 1."""
