@@ -43,7 +43,7 @@ class Embedder:
     def __call__(self, texts: Sequence[str], *, pooling: str, normalise: bool, task: str | None) -> NDArray[np.float32]:
         """Return (texts, hidden); see `Predictor.embed`."""
         _check_texts(texts)
-        packing, forward = self._packing(task), self._forward(pooling)
+        packing, forward = self.packing(task), self.forward(pooling)
         width = self.inference.model.encoder.config.hidden_size
         if not len(texts):
             return np.zeros((0, width), dtype=np.float32)
@@ -58,7 +58,7 @@ class Embedder:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def _packing(self, task: str | None) -> Packing:
+    def packing(self, task: str | None) -> Packing:
         """Return how texts are packed; raise DataError for a model in which each task sees a text differently."""
         if task is not None and task not in self.tasks:
             raise DataError(f"Unknown task '{task}'.", hint=did_you_mean(task, self.tasks))
@@ -73,7 +73,7 @@ class Embedder:
         lengths = [each.max_length for each in self.tasks.values()]
         return Packing(next(iter(self.tasks), ""), max(lengths, default=self.max_length))
 
-    def _forward(self, name: str) -> Forward:
+    def forward(self, name: str) -> Forward:
         """Return what computes vectors by a pooling; raise DataError if it is unknown or has trained weights."""
         if name not in self._forwards:
             model = self.inference.model

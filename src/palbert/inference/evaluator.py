@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palbert.data.collate import Portion, sequence_lengths
+from palbert.data.collate import Portion, collate, sequence_lengths
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import Template
@@ -48,6 +48,26 @@ class Packing:
         return cls(task.name, task.max_length, task.siamese)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Rows that are packed alike, and what computes the answer to a question about them."""
+
+    forward: Forward
+    packing: Packing
+    tokens: tuple[Ragged, ...]
+    """The rows' token ids by text column."""
+
+    def lengths(self, template: Template) -> NDArray[np.int64]:
+        """Return the tokens of each row, special ones included, as they are packed."""
+        packing = self.packing
+        lengths = sequence_lengths(self.tokens, template, max_length=packing.max_length, siamese=packing.siamese)
+        return lengths.reshape(-1, len(self.tokens[0])).sum(axis=0)
+
+    def count(self, template: Template) -> int:
+        """Return the tokens of all rows."""
+        return int(self.lengths(template).sum())
+
+
 class Inference:
     """A model with everything it needs to turn tokens into outputs.
 
@@ -73,6 +93,24 @@ class Inference:
         self.decisions: dict[str, Decision] = {}
         """How outputs become answers, by task, where dev has chosen it."""
 
+    @property
+    def budget(self) -> int:
+        """Tokens up to which rows share a batch."""
+        return TOKENS_PER_BATCH[self.device.type]
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Compute without dropout and without gradients; a model that is being trained continues afterwards."""
+        was_training = self.model.training
+        if was_training:
+            self.model.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            if was_training:
+                self.model.train()
+
     def ask(self, question: Question) -> Forward:
         """Return what computes the answers to a question, for `run`."""
         return (ReplayedForward if self.device.type == "cuda" else Forward)(question, self.device, self.arithmetic)
@@ -92,34 +130,74 @@ class Inference:
         return refuse_broken(found, f"tasks.{task.name}: the output")
 
     def outputs_of(self, tasks: Sequence[Task], tokens: tuple[Ragged, ...]) -> dict[str, Tensor]:
-        """Return the outputs of several tasks for the same rows; tasks that can share a pass of the encoder do."""
+        """Return the outputs of several tasks for the same rows.
+
+        Tasks that see the same tokens through the same adapter are answered from the same states; where few rows are
+        asked, those of all tasks are computed in one mixed pass.
+        """
+        groups = share_a_pass(tasks, self.model.adapter_of)
+        asked = [Asked(self.ask_tasks(group), Packing.of(group[0]), tokens) for group in groups]
         outputs: dict[str, Tensor] = {}
-        for group in share_a_pass(tasks, self.model.adapter_of):
-            names = tuple(task.name for task in group)
-            if names not in self._shared:
-                self._shared[names] = self.ask(SeveralTasks(self.model, names))
-            widths, packing = [task.outputs for task in group], Packing.of(group[0])
-            found = self.run(self._shared[names], tokens, packing, width=sum(widths), title=", ".join(names))
-            for name, own in zip(names, torch.split(found, widths, dim=1), strict=True):
-                outputs[name] = refuse_broken(own, f"tasks.{name}: the output")
+        if self.ranks.size == 1 and sum(each.count(self.template) for each in asked) <= self.budget:
+            for group, found in zip(groups, self.run_together(asked), strict=True):
+                outputs |= self.by_task(group, found)
+            return {task.name: outputs[task.name] for task in tasks}
+        for group, each in zip(groups, asked, strict=True):
+            width, title = sum(task.outputs for task in group), ", ".join(task.name for task in group)
+            found = self.run(each.forward, tokens, each.packing, width=width, title=title)
+            outputs |= self.by_task(group, found)
         return {task.name: outputs[task.name] for task in tasks}
+
+    def ask_tasks(self, group: Sequence[Task]) -> Forward:
+        """Return what computes the outputs of tasks that share a pass, next to each other."""
+        names = tuple(task.name for task in group)
+        if names not in self._shared:
+            self._shared[names] = self.ask(SeveralTasks(self.model, names))
+        return self._shared[names]
+
+    def by_task(self, group: Sequence[Task], outputs: Tensor) -> dict[str, Tensor]:
+        """Take the outputs of tasks that share a pass apart; raise AnswerError where some are not numbers."""
+        widths = [task.outputs for task in group]
+        return {
+            task.name: refuse_broken(own, f"tasks.{task.name}: the output")
+            for task, own in zip(group, torch.split(outputs, widths, dim=1), strict=True)
+        }
+
+    def run_together(self, asked: Sequence[Asked]) -> list[Tensor]:
+        """Return what each question gives for its rows, (rows, width): one pass of the encoder computes all of them.
+
+        The caller sees to it that all rows fit into one batch. On CUDA, each question has a pass, since recorded
+        graphs compute a small pass faster than a mixed one is launched.
+        """
+        portions = [
+            Portion(str(number), each.packing.task, each.tokens, np.arange(len(each.tokens[0])),
+                    each.packing.max_length, each.packing.siamese)
+            for number, each in enumerate(asked)
+        ]  # fmt: skip
+        with self._answering():
+            if self.device.type == "cuda" or len(asked) == 1:
+                return [each.forward(portion, self.template).cpu() for each, portion in zip(asked, portions, strict=True)]
+            batch = collate(portions, self.template).to(self.device)
+            with self.arithmetic():
+                states = self.model.states(batch)
+                return [
+                    each.forward.question.read(states, batch, part).cpu()
+                    for each, part in zip(asked, batch.parts.values(), strict=True)
+                ]
 
     def run(self, forward: Forward, tokens: tuple[Ragged, ...], packing: Packing, *, width: int, title: str) -> Tensor:
         """Return what a forward pass gives for each row, (rows, width)."""
         rows = len(tokens[0])
         lengths = sequence_lengths(tokens, self.template, max_length=packing.max_length, siamese=packing.siamese)
-        batches = by_length(lengths.reshape(-1, rows).sum(axis=0), TOKENS_PER_BATCH[self.device.type])
+        batches = by_length(lengths.reshape(-1, rows).sum(axis=0), self.budget)
         own = batches[self.ranks.rank :: self.ranks.size]
         outputs = torch.zeros(rows, width)
-        was_training = self.model.training
-        self.model.eval()
-        with torch.inference_mode(), bar(title, total=sum(map(len, own))) as line:
+        with self._answering(), bar(title, total=sum(map(len, own))) as line:
             for chosen in own:
                 portion = Portion(packing.task, packing.task, tokens, chosen, packing.max_length, packing.siamese)
                 found = forward(portion, self.template)
                 outputs[torch.from_numpy(chosen)] = _checked(found, packing.task, (len(chosen), width)).cpu()
                 line.advance(len(chosen))
-        self.model.train(was_training)
         self.ranks.add_in_place(outputs)  # rows of other processes are 0 here: the sum is exact
         return outputs
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, Part
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pooling import Pooling
 from palbert.tasks.spec import Task
@@ -24,18 +24,22 @@ class Question(ABC):
     def __init__(self, model: MultiTaskModel) -> None:
         self.model = model
 
-    @abstractmethod
     def __call__(self, batch: PackedBatch) -> Tensor:
         """Return one vector per row of the batch's only part, (rows, width)."""
+        [part] = batch.parts.values()
+        return self.read(self.model.states(batch), batch, part)
+
+    @abstractmethod
+    def read(self, states: Tensor, batch: PackedBatch, part: Part) -> Tensor:
+        """Return one vector per row of a part, (rows, width), from the encoder's output for the whole batch."""
 
 
 class OneTask(Question):
     """The outputs of the head of the part's own task."""
 
-    def __call__(self, batch: PackedBatch) -> Tensor:
+    def read(self, states: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return (rows, outputs)."""
-        outputs: dict[str, Tensor] = self.model(batch)
-        return outputs[next(iter(batch.parts))]
+        return self.model.answers_of([part.task], states, batch, part)[part.task]
 
 
 class SeveralTasks(Question):
@@ -50,9 +54,9 @@ class SeveralTasks(Question):
         super().__init__(model)
         self.tasks = tasks
 
-    def __call__(self, batch: PackedBatch) -> Tensor:
+    def read(self, states: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return (rows, outputs of all tasks)."""
-        outputs = self.model.answers_of(self.tasks, batch)
+        outputs = self.model.answers_of(self.tasks, states, batch, part)
         return torch.cat([outputs[task] for task in self.tasks], dim=1)
 
 
@@ -68,10 +72,9 @@ class PooledStates(Question):
         super().__init__(model)
         self.pooling = pooling
 
-    def __call__(self, batch: PackedBatch) -> Tensor:
+    def read(self, states: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return (rows, hidden)."""
-        [part] = batch.parts.values()
-        return self.model.pooled(self.model.states(batch), batch, part, pooling=self.pooling)
+        return self.model.pooled(states, batch, part, pooling=self.pooling)
 
 
 def share_a_pass(tasks: Iterable[Task], adapter_of: Mapping[str, str]) -> list[list[Task]]:

@@ -72,14 +72,15 @@ class MultiTaskModel(nn.Module):
         hidden: Tensor = self.encoder(batch, embeddings=embeddings, branches=branches)
         return hidden
 
-    def answers_of(self, tasks: Iterable[str], batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the outputs of several tasks for the only part of a batch, from one pass of the encoder.
+    def answers_of(
+        self, tasks: Iterable[str], states: Tensor, batch: PackedBatch, part: Part
+    ) -> dict[str, Tensor]:
+        """Return the outputs of several tasks for one part of a batch, from the encoder's output for the batch.
 
         The tasks must have the same adapter as the part's own task, or all of them none.
         """
-        hidden, [part] = self.states(batch), batch.parts.values()
         parts = {task: replace(part, task=task) for task in tasks}
-        vectors = {task: self._pool(hidden, batch, each) for task, each in parts.items()}
+        vectors = {task: self._pool(states, batch, each) for task, each in parts.items()}
         return self.answers(replace(batch, parts=parts), vectors)
 
     def _pool(self, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:

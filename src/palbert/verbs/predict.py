@@ -140,7 +140,7 @@ class Predictor:
         if not columns[0]:
             return Predictions()
         outputs = self.inference.outputs(spec, self._tokens([spec], columns))
-        return Predictions(self._predictions(spec, outputs, min_confidence), texts=texts)
+        return Predictions(self.predictions(spec, outputs, min_confidence), texts=texts)
 
     def predict_all(
         self, texts: Sequence[Text], *, tasks: Sequence[str] | None = None, min_confidence: float | None = None
@@ -162,7 +162,7 @@ class Predictor:
         if not columns or not columns[0][0]:
             return [{} for _ in texts]
         outputs = self.inference.outputs_of(asked, self._tokens(asked, columns[0]))
-        by_task = {spec.name: self._predictions(spec, outputs[spec.name], min_confidence) for spec in asked}
+        by_task = {spec.name: self.predictions(spec, outputs[spec.name], min_confidence) for spec in asked}
         return [dict(zip(by_task, row, strict=True)) for row in zip(*by_task.values(), strict=True)]
 
     def embed(
@@ -238,7 +238,7 @@ class Predictor:
                 log.warning("%d of %d rows were longer than %d tokens and were truncated", cut, len(tokens[0]), length)
         return tokens
 
-    def _predictions(self, task: Task, outputs: Tensor, min_confidence: float | None) -> list[Prediction]:
+    def predictions(self, task: Task, outputs: Tensor, min_confidence: float | None) -> list[Prediction]:
         """Turn a task's outputs, (rows, outputs), into predictions."""
         decoded, target = self.inference.decode(task, outputs), task.target
         answers = [target.answer(predicted) for predicted in decoded.predicted]

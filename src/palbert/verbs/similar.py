@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palbert.batch import PackedBatch
+from palbert.batch import PackedBatch, Part
 from palbert.build import load_training_sets
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
@@ -24,6 +24,7 @@ from palbert.errors import DataError
 from palbert.inference.evaluator import Inference, Packing, refuse_broken
 from palbert.inference.forward import Forward
 from palbert.inference.questions import Question
+from palbert.model.pooling import Pooling
 from palbert.recipe.load import load_run_recipe
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
@@ -62,11 +63,14 @@ class SimilarRow:
 class HeadVectors(Question):
     """What the head sees of a row: its pooled vector, or for siamese pairs both, one after the other."""
 
-    def __call__(self, batch: PackedBatch) -> Tensor:
+    def read(self, states: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return (rows, width)."""
-        [(name, part)] = batch.parts.items()
-        vectors = self.model.head_inputs(batch, self.model.vectors(batch))[name]
-        return torch.cat(vectors.chunk(part.width), dim=1)
+        pooling = self.model.poolings[part.task]
+        assert isinstance(pooling, Pooling)
+        vectors = self.model.pooled(states, batch, part, pooling=pooling)
+        own = replace(batch, parts={part.task: part})
+        seen = self.model.head_inputs(own, {part.task: vectors})[part.task]
+        return torch.cat(seen.chunk(part.width), dim=1)
 
 
 class SimilarRows:
