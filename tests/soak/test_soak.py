@@ -39,7 +39,8 @@ def soak(tmp_path: Path, *arguments: str) -> list[tuple[str, str, str, int]]:
 def test_commands_survive_every_kind_of_fault_at_every_kind_of_operation(tmp_path: Path) -> None:
     tried = soak(tmp_path, "--only", "faults")
     assert {row for _, row, _, _ in tried} == set(KINDS)
-    assert {column for _, row, column, _ in tried if row == "kill"} == set(OPERATIONS) - {"truncate"}
+    # A file is truncated only where a child was slow enough to be resumed in the middle of one.
+    assert {column for _, row, column, _ in tried if row == "kill"} >= set(OPERATIONS) - {"truncate"}
 
 
 def test_files_with_changed_bytes_are_refused_or_read_right(tmp_path: Path) -> None:
