@@ -18,6 +18,7 @@ ROWS = {
     "cli": 11,
     "commands": 11,
     "reproduction": 10,
+    "serving": 10,
     "sklearn": 10,
     "terminal": 9,
     "verbs": 9,
