@@ -16,7 +16,7 @@ except ImportError:  # Python 3.10
 
 ROOT = Path(__file__).parents[2]
 LOADER = "sentence-transformers"  # of the embedded encoder; palbert does not use it
-EXTRAS = ("all", "minilm", "plots", "parquet", "excel", "tensorboard", "gradients", "sklearn")
+EXTRAS = ("all", "minilm", "plots", "parquet", "excel", "tensorboard", "gradients", "sklearn", "serve")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
