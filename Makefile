@@ -28,6 +28,7 @@ demo: $(INSTALLED)
 	$(BIN)/palbert demo --out runs/demo --force
 
 test: $(INSTALLED)
+	@command -v chromium chromium-browser google-chrome > /dev/null || echo "make test: no Chromium here, so the tests of the service's page (tests/pages) are skipped." >&2
 	$(BIN)/python -m pytest -n auto
 
 soak: $(INSTALLED)

@@ -10,12 +10,13 @@ export class Card {
   constructor(name, task, explain) {
     this.name = name;
     this.task = task;
+    this.exactly = task.kind === "pair" ? "Explain exactly, and show which words belong together" : "Explain exactly";
     this.heading = element("h3", { class: "answer" });
     this.notes = element("div", { class: "card-notes small" });
     this.chart = element("div", { class: "chart" });
     this.words = element("div");
     this.bars = new Map();
-    this.exact = element("button", { type: "button", class: "plain exact", click: () => explain(this) }, "Explain exactly");
+    this.exact = element("button", { type: "button", class: "plain exact", click: () => explain(this) }, this.exactly);
     this.problem = element("div", { role: "alert" });
     const task_name = element("p", { class: "kicker" }, element("span", { class: "task-name" }, name), scoreOf(task));
     this.element = element(
@@ -35,7 +36,7 @@ export class Card {
     else if (typeof answer.prediction === "number") this.showNumber(answer, other);
     showProblem(this.problem, null);
     this.showWords(texts, answer.explanation ?? null);
-    this.setExact("Explain exactly", false);
+    this.setExact(this.exactly, false);
   }
 
   /** Show the differences to another answer, or none. */

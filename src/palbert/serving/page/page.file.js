@@ -137,6 +137,7 @@ export class FileSection {
     find("table-facts").textContent = `${name}: ${counted(data.length, "row")}, ${counted(names.length, "column")}${apart}${coded}`;
     find("start").textContent = data.length === 1 ? "Answer the row" : `Answer all ${data.length.toLocaleString("en")} rows`;
     find("start").disabled = !data.length;
+    find("start").classList.add("primary");
     this.showPreview();
   }
 
@@ -224,6 +225,7 @@ export class FileSection {
     this.showProgress(outcome);
     find("file-said").textContent = find("progress-text").textContent;
     find("download").hidden = !this.done;
+    find("start").classList.toggle("primary", !this.done);
     if (this.done) find("download").focus();
   }
 

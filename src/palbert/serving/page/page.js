@@ -12,7 +12,7 @@ class Page {
     this.run = null;
     this.kind = "single";
     this.chosen = new Set();
-    this.sides = [new Side(this, "First", () => this.answered())];
+    this.sides = [new Side(this, 0, () => this.answered())];
     this.sides[0].first.id = "text"; // where the link at the top leads
     this.file = new FileSection(this);
     find("sides").append(this.sides[0].element);
@@ -75,7 +75,7 @@ class Page {
   setKind(kind) {
     this.kind = kind;
     for (const radio of find("kinds").querySelectorAll("input")) radio.checked = radio.value === kind;
-    for (const side of this.sides) side.setKind(kind);
+    for (const side of this.sides) side.setKind(kind, this.sides.length > 1);
     this.showTasks();
     this.showExamples();
     this.askAll();
@@ -136,8 +136,7 @@ class Page {
   toggleComparison() {
     const compared = this.sides.length === 1;
     if (compared) {
-      const side = new Side(this, "Second", () => this.answered());
-      side.setKind(this.kind);
+      const side = new Side(this, 1, () => this.answered());
       this.sides.push(side);
       find("sides").append(side.element);
       side.clear("Answers appear here, with their differences from the first.");
@@ -147,11 +146,7 @@ class Page {
       side?.stop();
       find("sides").lastElementChild.remove();
     }
-    for (const [place, side] of this.sides.entries()) {
-      side.name.hidden = !compared;
-      side.element.setAttribute("role", "group");
-      side.element.setAttribute("aria-label", place ? "Second, compared" : "First");
-    }
+    for (const side of this.sides) side.setKind(this.kind, compared);
     find("sides").classList.toggle("two", compared);
     find("compare").setAttribute("aria-pressed", String(compared));
     find("compare").textContent = compared ? "Stop comparing" : "Compare with another text";

@@ -8,13 +8,13 @@ const PAUSE = 180; // milliseconds without a key, then the text is asked about
 
 export class Side {
   /** `page` has what is asked: its run, kind, tasks and options. `changed` is called when answers have come. */
-  constructor(page, name, changed) {
+  constructor(page, number, changed) {
     this.page = page;
+    this.number = number;
     this.changed = changed;
     this.element = find("side").content.firstElementChild.cloneNode(true);
     const part = (selector) => this.element.querySelector(selector);
     this.name = part(".side-name");
-    this.name.textContent = name;
     [this.first, this.second] = [part(".first"), part(".second")];
     this.secondField = part(".second-field");
     this.firstName = part(".field-name");
@@ -35,10 +35,15 @@ export class Side {
     this.second.value = second;
   }
 
-  /** Show fields for one text or two. */
-  setKind(kind) {
-    this.secondField.hidden = kind !== "pair";
-    this.firstName.textContent = kind === "pair" ? "First text" : "Text";
+  /** Show fields for one text or two, and say which side this is while two are compared. */
+  setKind(kind, compared) {
+    const [pair, place] = [kind === "pair", ["First", "Second"][this.number]];
+    this.secondField.hidden = !pair;
+    this.firstName.textContent = pair ? "First text" : compared ? `${place} text` : "Text";
+    this.name.textContent = `${place} pair`;
+    this.name.hidden = !(pair && compared);
+    this.element.setAttribute("role", "group");
+    this.element.setAttribute("aria-label", compared ? `${place} ${pair ? "pair" : "text"} of two` : "Question and answers");
   }
 
   later() {
@@ -163,7 +168,7 @@ export class Side {
     } catch (error) {
       if (number !== this.asked || error.name === "AbortError") return;
       showProblem(card.problem, error);
-      card.setExact("Explain exactly", false);
+      card.setExact(card.exactly, false);
     }
   }
 
