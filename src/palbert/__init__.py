@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.reproduce import reproduce
     from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
+    from palbert.serving.serve import serve
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
@@ -57,6 +58,7 @@ __all__ = [
     "pretrain",
     "reproduce",
     "results",
+    "serve",
     "submit",
     "train",
 ]
@@ -87,6 +89,7 @@ _HOMES = {
     "pretrain": "verbs.pretrain",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",
+    "serve": "serving.serve",
     "submit": "reproduction.submit",
     "train": "verbs.train",
 }

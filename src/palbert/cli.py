@@ -19,6 +19,7 @@ from palbert.commands.explain import explain
 from palbert.commands.export import export
 from palbert.commands.predict import predict
 from palbert.commands.reproduce import reproduce, results
+from palbert.commands.serve import serve_app
 from palbert.commands.submit import submit
 from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
@@ -97,6 +98,7 @@ for heading, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=heading)(verb)
 app.add_typer(data_app, name="data", rich_help_panel="Understand")
+app.add_typer(serve_app, name="serve", rich_help_panel="Use")
 
 
 def _version(show: bool) -> None:

@@ -61,7 +61,8 @@ class Asked:
         """Return the tokens of each row, special ones included, as they are packed."""
         packing = self.packing
         lengths = sequence_lengths(self.tokens, template, max_length=packing.max_length, siamese=packing.siamese)
-        return lengths.reshape(-1, len(self.tokens[0])).sum(axis=0)
+        total: NDArray[np.int64] = lengths.reshape(-1, len(self.tokens[0])).sum(axis=0)
+        return total
 
     def count(self, template: Template) -> int:
         """Return the tokens of all rows."""
@@ -176,7 +177,8 @@ class Inference:
         ]  # fmt: skip
         with self._answering():
             if self.device.type == "cuda" or len(asked) == 1:
-                return [each.forward(portion, self.template).cpu() for each, portion in zip(asked, portions, strict=True)]
+                pairs = zip(asked, portions, strict=True)
+                return [each.forward(portion, self.template).cpu() for each, portion in pairs]
             batch = collate(portions, self.template).to(self.device)
             with self.arithmetic():
                 states = self.model.states(batch)

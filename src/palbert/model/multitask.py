@@ -72,9 +72,7 @@ class MultiTaskModel(nn.Module):
         hidden: Tensor = self.encoder(batch, embeddings=embeddings, branches=branches)
         return hidden
 
-    def answers_of(
-        self, tasks: Iterable[str], states: Tensor, batch: PackedBatch, part: Part
-    ) -> dict[str, Tensor]:
+    def answers_of(self, tasks: Iterable[str], states: Tensor, batch: PackedBatch, part: Part) -> dict[str, Tensor]:
         """Return the outputs of several tasks for one part of a batch, from the encoder's output for the batch.
 
         The tasks must have the same adapter as the part's own task, or all of them none.

@@ -14,7 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 FOLDER = Path(__file__).parent / "page"
-KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
 
 COMMON = {
     "X-Content-Type-Options": "nosniff",

@@ -1,0 +1,83 @@
+"""Bodies: reading requests within limits, and writing answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from palbert.serving.problems import Problem, item_error
+from palbert.serving.settings import Settings
+from palbert.verbs.texts import Text
+
+
+async def read_body(request: Request, settings: Settings) -> bytes:
+    """Return the body of a request; raise Problem if it is too long, too slow, or not said to be JSON."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        # Pages of other sites cannot send this type without asking first, which is not answered.
+        raise Problem(415, "Expected a body of JSON.", hint="Send the header Content-Type: application/json.")
+    too_long = Problem(413, f"Expected at most {settings.max_body:,} bytes.", hint="Send fewer texts per request.")
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > settings.max_body:
+        raise too_long
+    reading = asyncio.current_task()
+    assert reading is not None
+    late = False
+
+    def stop() -> None:
+        nonlocal late
+        late = True
+        reading.cancel()
+
+    timer = asyncio.get_running_loop().call_later(settings.read_timeout, stop)
+    try:
+        return await _joined(request, settings.max_body, too_long)
+    except asyncio.CancelledError:
+        if late:
+            raise Problem(408, f"The body did not arrive within {settings.read_timeout:g} s.") from None
+        raise
+    except ClientDisconnect:
+        raise Problem(400, "The client hung up before the body was complete.") from None
+    finally:
+        timer.cancel()
+
+
+async def _joined(request: Request, most: int, too_long: Problem) -> bytes:
+    """Read a body of at most so many bytes."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise too_long
+        parts.append(part)
+    return b"".join(parts)
+
+
+def reply(content: Any) -> Response:
+    """Return an answer as JSON."""
+    return Response(to_json(content), media_type="application/json")
+
+
+def check_count(items: list[Any], most: int) -> None:
+    """Raise Problem if a request has no or too many texts."""
+    if not items:
+        raise Problem(422, "texts: expected at least one text.")
+    if len(items) > most:
+        raise Problem(422, f"texts: expected at most {most}, found {len(items)}.", hint="Send several requests.")
+
+
+def read_item(index: int, item: Any, settings: Settings) -> Text | dict[str, Any]:
+    """Return a text or pair, or what is answered in its place."""
+    texts = [item] if isinstance(item, str) else item
+    if not isinstance(texts, list) or len(texts) > 2 or not texts or not all(isinstance(each, str) for each in texts):
+        return item_error(index, "Expected a text, or a pair as a list of two texts.")
+    if not isinstance(item, str) and len(texts) == 1:
+        return item_error(index, "Expected two texts in a list, found one.", hint="Send a single text as a string.")
+    longest = max(map(len, texts))
+    if longest > settings.max_characters:
+        return item_error(index, f"Expected at most {settings.max_characters:,} characters, found {longest:,}.")
+    return texts[0] if isinstance(item, str) else (texts[0], texts[1])

@@ -1,0 +1,73 @@
+"""Reload: a new checkpoint takes the place of the served one, while requests are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from palbert.errors import PalbertError
+from palbert.runtime.run_folder import RunFolder
+from palbert.serving.model import ServedModel, fingerprint_of, open_model
+from palbert.serving.runs import check_examples
+from palbert.serving.service import Service
+
+log = logging.getLogger(__name__)
+
+
+class Reloader:
+    """Replaces models whose checkpoints have changed.
+
+    Args:
+        service: The service.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._one_at_a_time = asyncio.Lock()
+        self._begun: set[asyncio.Task[None]] = set()
+        self._refused: dict[str, str] = {}
+        """The checkpoint of each run that was not good enough: it is not tried again by `watch`."""
+
+    def begin(self) -> None:
+        """Look for new checkpoints now, as SIGHUP asks."""
+        self._refused.clear()
+        task = asyncio.ensure_future(self.reload())
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+
+    async def watch(self) -> None:
+        """Look for new checkpoints again and again."""
+        while True:
+            await asyncio.sleep(self.service.settings.watch)
+            await self.reload()
+
+    async def reload(self) -> None:
+        """Replace every model whose checkpoint has changed; those that fail keep the old one."""
+        async with self._one_at_a_time:
+            for model in self.service.runs.all():
+                result = await asyncio.to_thread(self._renew, model)
+                self.service.metrics.reloads.labels(result).inc()
+
+    def _renew(self, model: ServedModel) -> str:
+        """Load the checkpoint of a run if it is another one, let it answer examples, and serve it."""
+        settings = self.service.settings
+        try:
+            found = fingerprint_of(RunFolder(model.folder).checkpoint(settings.checkpoint))
+            if found in (model.fingerprint, self._refused.get(model.name)):
+                return "unchanged"
+            self._refused[model.name] = found
+            new = open_model(
+                model.name, model.folder, checkpoint=settings.checkpoint, device=settings.device,
+                precision=settings.precision, trust=settings.trust,
+            )  # fmt: skip
+            differing = check_examples(new, model)
+        except (PalbertError, OSError) as error:
+            log.error("%s: the new checkpoint is not served, the former one is: %s", model.name, error)
+            return "failed"
+        except Exception:
+            log.exception("%s: the new checkpoint is not served, the former one is.", model.name)
+            return "failed"
+        self.service.runs.replace(new)
+        log.info("%s: serving %s in place of %s; %d answers to examples differ",
+                 model.name, new.fingerprint, model.fingerprint, differing)  # fmt: skip
+        return "replaced"

@@ -1,0 +1,33 @@
+"""The verb serve: what `palbert serve` and `palbert.serve` do."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from palbert.errors import MissingExtraError, PalbertError, did_you_mean
+from palbert.serving.settings import Settings, name_runs
+
+NEEDED = ("starlette", "uvicorn", "httptools", "prometheus_client")
+
+
+def serve(*runs: str | Path, **settings: Any) -> None:
+    """Answer requests over HTTP until SIGTERM or Ctrl-C.
+
+    Args:
+        runs: Run folders; "name=folder" gives one another name.
+        settings: Fields of `palbert.serving.settings.Settings`, such as `port=9000`.
+    """
+    unknown = sorted(set(settings) - set(Settings.__dataclass_fields__))
+    if unknown:
+        raise PalbertError(
+            f"Unknown setting '{unknown[0]}'.", hint=did_you_mean(unknown[0], Settings.__dataclass_fields__)
+        )
+    chosen = Settings(runs=name_runs(runs), **settings)
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtraError("Serving needs", package=package, extra="serve")
+    from palbert.serving.server import run_server
+
+    run_server(chosen)

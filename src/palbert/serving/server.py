@@ -1,0 +1,226 @@
+"""Server: processes that listen, from settings to the last answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from palbert.errors import PalbertError
+from palbert.serving.app import build_app
+from palbert.serving.audit_log import AuditLog, default_log
+from palbert.serving.engine import Engine
+from palbert.serving.gateway import Gateway
+from palbert.serving.keys import Keys
+from palbert.serving.limits import RateLimits
+from palbert.serving.metrics import FOLDER, Metrics
+from palbert.serving.model import open_model
+from palbert.serving.runs import Runs, warm_up
+from palbert.serving.service import Service
+from palbert.serving.settings import Settings
+
+SETTINGS = "PALBERT_SERVE_SETTINGS"
+"""The environment variable by which workers get their settings."""
+MOST_CONNECTIONS = 4096
+
+log = logging.getLogger(__name__)
+
+
+def run_server(settings: Settings) -> None:
+    """Serve until SIGTERM or Ctrl-C; requests that have begun are answered."""
+    with _listening(settings) as listener, _shared_metrics(settings):
+        address = _address(listener)
+        settings = replace(settings, port=listener.getsockname()[1])
+        _ignore_after_the_end()
+        if settings.workers > 1:
+            os.environ[SETTINGS] = json.dumps(asdict(settings), default=str)
+            log.info("Serving at %s with %d processes", address, settings.workers)
+            Workers(_config("palbert.serving.server:worker_app", settings), [listener]).run()
+            return
+        start = time.monotonic()
+        service = build_service(settings)
+        _say_ready(settings, address, time.monotonic() - start)
+        Server(_config(build_app(service), settings), service).run([listener])
+        log.info("Stopped; all requests that had begun were answered.")
+
+
+def build_service(settings: Settings) -> Service:
+    """Load what is served."""
+    _share_cores(settings.workers)
+    keys = Keys(settings.keys) if settings.keys else None  # a wrong file of keys is found before models are loaded
+    models = [
+        open_model(
+            name, folder, checkpoint=settings.checkpoint, device=settings.device, precision=settings.precision,
+            trust=settings.trust,
+        )
+        for name, folder in settings.runs
+    ]  # fmt: skip
+    metrics = Metrics()
+    service = Service(
+        settings=settings,
+        runs=Runs(models),
+        engine=Engine(queue=settings.queue, wait=settings.wait, watcher=metrics),
+        metrics=metrics,
+        keys=keys,
+        limits=_limits(settings),
+        audit=_audit_logs(settings),
+    )
+    for model in models:
+        warm_up(model)
+    return service
+
+
+def worker_app() -> Gateway:
+    """Return the application of one of several processes; the settings come from the environment."""
+    from palbert.terminal import log_to_terminal
+
+    log_to_terminal()
+    given = json.loads(os.environ[SETTINGS])
+    paths = {field.name for field in fields(Settings) if "Path" in str(field.type) and field.name != "runs"}
+    values: dict[str, Any] = {
+        name: Path(value) if name in paths and value is not None else value for name, value in given.items()
+    }
+    values["runs"] = tuple((name, Path(folder)) for name, folder in given["runs"])
+    return build_app(build_service(Settings(**values)))
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which says that it drains as soon as it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop accepting requests."""
+        self.service.is_draining = True
+        super().handle_exit(sig, frame)
+
+
+class Workers(Multiprocess):
+    """uvicorn's workers; on SIGHUP each looks for new checkpoints, where uvicorn would start new processes."""
+
+    def handle_hup(self) -> None:
+        """Pass SIGHUP on."""
+        for process in self.processes:
+            if process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
+
+
+def _config(app: Any, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        host=settings.host,
+        port=settings.port,
+        http="httptools",
+        loop="auto",  # uvloop where it is installed
+        ws="none",
+        workers=settings.workers,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=settings.proxies or None,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=max(1, round(settings.drain)),
+        timeout_worker_healthcheck=60,
+    )
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Open the socket that requests come to."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(2048)
+        listener.set_inheritable(True)
+        yield listener
+    except (OSError, OverflowError) as error:
+        if listener.fileno() != -1 and listener.getsockname()[1] == 0:
+            raise PalbertError(
+                f"Cannot listen on {settings.host}, port {settings.port}: {error}.", hint="Take another --port."
+            ) from error
+        raise
+    finally:
+        listener.close()
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say_ready(settings: Settings, address: str, seconds: float) -> None:
+    names = ", ".join(name for name, _ in settings.runs)
+    log.info("Serving %s at %s after %.1f s", names, address, seconds)
+    if settings.is_open:
+        log.info("Without API keys, only this machine may ask. To let others in: palbert serve key add NAME")
+    if settings.audit != "off":
+        what = "all texts and answers" if settings.audit == "texts" else "hashes of texts, and all answers"
+        files = ", ".join(sorted({str(_log_path(settings, folder)) for _, folder in settings.runs}))
+        log.info("%s are logged in %s (--audit off keeps nothing)", what.capitalize(), files)
+
+
+def _share_cores(workers: int) -> None:
+    if workers > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // workers))
+
+
+def _limits(settings: Settings) -> RateLimits | None:
+    """Return the limits of one process: clients' connections are spread over all of them."""
+    if not settings.rate:
+        return None
+    burst = settings.burst or 10 * settings.rate
+    return RateLimits(settings.rate / settings.workers, max(1, round(burst / settings.workers)))
+
+
+def _log_path(settings: Settings, folder: Path) -> Path:
+    return settings.audit_log or default_log(folder)
+
+
+def _audit_logs(settings: Settings) -> dict[str, AuditLog]:
+    """Open the audit log of each run; runs may share one."""
+    if settings.audit == "off":
+        return {}
+    paths = {name: _log_path(settings, folder) for name, folder in settings.runs}
+    logs = {
+        path: AuditLog(path, keep=settings.audit, days=settings.audit_days or None, when_full=settings.audit_full)
+        for path in set(paths.values())
+    }
+    return {name: logs[path] for name, path in paths.items()}
+
+
+@contextlib.contextmanager
+def _shared_metrics(settings: Settings) -> Iterator[None]:
+    """Give several processes a folder in which they add up their metrics."""
+    if settings.workers == 1 or FOLDER in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="palbert-metrics-") as folder:
+        os.environ[FOLDER] = folder
+        yield
+
+
+def _ignore_after_the_end() -> None:
+    """Take SIGTERM and SIGINT for a normal end: uvicorn raises them again when it has answered everything."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)

@@ -1,0 +1,128 @@
+"""Service: everything that routes share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+
+from palbert.serving.audit_log import AuditEntry, AuditLog
+from palbert.serving.engine import Engine, QueueFullError
+from palbert.serving.jobs import Call
+from palbert.serving.keys import Keys
+from palbert.serving.limits import RateLimits
+from palbert.serving.metrics import Metrics
+from palbert.serving.model import ServedModel
+from palbert.serving.problems import Problem
+from palbert.serving.runs import Runs
+from palbert.serving.settings import Settings
+from palbert.verbs.texts import Text
+
+HANG_UP = 0.02
+"""Seconds after which a waiting request looks whether its client is still there."""
+
+
+@dataclass
+class Service:
+    """A server's models, limits and logs."""
+
+    settings: Settings
+    runs: Runs
+    engine: Engine
+    metrics: Metrics
+    keys: Keys | None = None
+    limits: RateLimits | None = None
+    audit: dict[str, AuditLog] = field(default_factory=dict)
+    """The audit log of each run."""
+    is_draining: bool = False
+    explainers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="palbert-explain")
+    )
+    explaining: int = 0
+    """Texts that wait for an explanation."""
+
+    def admit(self, request: Request, texts: int) -> None:
+        """Count a request's texts against the client's rate; raise Problem if it has to wait."""
+        if self.settings.audit_full == "refuse" and not all(log.healthy for log in self.audit.values()):
+            self.metrics.rejected.labels("audit").inc()
+            raise Problem(503, "The audit log cannot be written, so nothing is answered.", retry_after=10)
+        if self.limits is None:
+            return
+        seconds = self.limits.take(client_of(request), texts)
+        if seconds > 0:
+            self.metrics.rejected.labels("rate").inc()
+            raise Problem(429, f"The limit is {self.limits.rate:g} texts per second.", retry_after=seconds)
+
+    async def answer(self, request: Request, call: Call) -> None:
+        """Let the engine compute a call; raise Problem if it is not taken, or its client is gone."""
+        if not call.jobs:
+            return
+        try:
+            self.engine.put(call)
+        except QueueFullError as full:
+            self.metrics.rejected.labels("queue").inc()
+            raise Problem(503, "Too many texts are waiting.", retry_after=full.seconds) from None
+        await self._unless_gone(request, call.done, lambda: self.engine.cancel(call))
+
+    async def _unless_gone(self, request: Request, done: asyncio.Future[Any], cancel: Any) -> None:
+        """Wait for a result; if the client hangs up before, cancel it."""
+        watch: list[asyncio.Task[None]] = []
+        begin = call_later(HANG_UP, lambda: watch.append(asyncio.ensure_future(_until_gone(request, done, cancel))))
+        try:
+            await done
+        finally:
+            begin.cancel()
+            for task in watch:
+                task.cancel()
+            if not done.done():
+                cancel()
+
+    def call(self, request: Request, model: ServedModel) -> Call:
+        """Return a call for a request, without rows yet."""
+        loop = asyncio.get_running_loop()
+        return Call(model, _source_of(request), time.monotonic(), loop.create_future(), loop)
+
+    def log(self, request: Request, model: ServedModel, rows: Iterable[tuple[str, Text, dict[str, Any]]]) -> None:
+        """Write inputs and answers, each with its task, into the audit log of a run."""
+        log = self.audit.get(model.name)
+        if log is None:
+            return
+        now, scope = time.time(), request.scope
+        seconds, client = time.monotonic() - scope["palbert.start"], client_of(request)
+        log.put(
+            [
+                AuditEntry(now, scope["palbert.request_id"], client, model.name, model.fingerprint, task,
+                           text if isinstance(text, str) else list(text), answer, seconds)
+                for task, text, answer in rows
+            ]
+        )  # fmt: skip
+
+
+def call_later(seconds: float, work: Any) -> asyncio.TimerHandle:
+    """Run something on the loop later."""
+    return asyncio.get_running_loop().call_later(seconds, work)
+
+
+async def _until_gone(request: Request, done: asyncio.Future[Any], cancel: Any) -> None:
+    """Cancel what a client waits for when it hangs up; the body has been read, so nothing else comes."""
+    message = await request.receive()
+    if message["type"] == "http.disconnect" and not done.done():
+        cancel()
+        done.set_exception(Problem(499, "The client hung up."))
+
+
+def client_of(request: Request) -> str:
+    """Return whose rate is limited: the name of the API key, or the address."""
+    key = request.scope.get("palbert.key")
+    return f"key {key}" if key else f"address {request.client.host if request.client else 'unknown'}"
+
+
+def _source_of(request: Request) -> str:
+    """Return who shares a turn in batches: all connections of an API key, or one connection without keys."""
+    key = request.scope.get("palbert.key")
+    return key or str(request.scope.get("client"))
