@@ -29,11 +29,7 @@ SCHEMA = (
     " input TEXT, input_hmac TEXT, answer TEXT NOT NULL, seconds REAL NOT NULL)",
     "CREATE INDEX IF NOT EXISTS entries_time ON entries (time)",
 )
-INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}) VALUES "
-ROW = f"({', '.join('?' for _ in COLUMNS)})"
-CHUNKS = (64, 8, 1)
-"""Rows per statement, with fewer than 999 values. During a statement other threads of Python run, and the writer may
-wait 5 ms for its turn afterwards: a few long statements suffer less from that than many short ones."""
+INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
 EMPTY_WAL = 1 << 24
 """Bytes that the write-ahead log may occupy while it is empty."""
 PAGES = 500
@@ -75,13 +71,8 @@ class AuditFile:
         if _place(self.path) != self._place:
             # Another file of this name would share the write-ahead log with this one, which damages both.
             raise OSError("the file was moved or removed while it was in use; start the service again")
-        done = 0
         with self._transaction():
-            for size in CHUNKS:
-                statement = INSERT + ", ".join([ROW] * size)
-                while len(rows) - done >= size:
-                    self.connection.execute(statement, [value for row in rows[done : done + size] for value in row])
-                    done += size
+            self.connection.executemany(INSERT, rows)
 
     def delete_before(self, oldest: float, *, most: int) -> int:
         """Delete at most so many of the rows that are older than a time; return how many were deleted."""
