@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from palbert import __version__
+from palbert.commands.audit import audit_app
 from palbert.commands.data import data_app
 from palbert.commands.embed import embed
 from palbert.commands.explain import explain
@@ -53,7 +54,7 @@ VERBS = {
     "Share": (export, submit),
     "Research": (reproduce, results),
 }
-"""The verbs by their heading in `palbert --help`; `data` belongs to "Understand"."""
+"""The verbs by their heading in `palbert --help`; `data` and `audit` belong to "Understand"."""
 
 
 @contextmanager
@@ -98,7 +99,7 @@ for heading, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=heading)(verb)
 app.add_typer(data_app, name="data", rich_help_panel="Understand")
-app.add_typer(serve_app, name="serve", rich_help_panel="Use")
+app.add_typer(audit_app, name="audit", rich_help_panel="Understand")
 
 
 def _version(show: bool) -> None:

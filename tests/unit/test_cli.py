@@ -13,6 +13,7 @@ import pytest
 
 import palbert
 from palbert.cli import VERBS as GROUPS
+from palbert.commands.audit import audit_app
 from palbert.commands.data import data_app
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 Cli = Callable[..., Any]
 
 VERBS = [[verb.__name__] for verbs in GROUPS.values() for verb in verbs] + [
-    ["data", str(command.name)] for command in data_app.registered_commands
+    [group, str(command.name)]
+    for group, group_app in (("data", data_app), ("audit", audit_app))
+    for command in group_app.registered_commands
 ]
 HEAVY = ["torch", "numpy", "tokenizers", "safetensors", "matplotlib", "pyarrow", "huggingface_hub"]
 
@@ -57,7 +60,7 @@ def test_no_verb_that_scripts_rely_on_is_missing() -> None:
         "submit",
     ]
     assert [verb for verb in promised if [verb] not in VERBS] == []
-    assert ["data", "check"] in VERBS and ["data", "phrases"] in VERBS
+    assert ["data", "check"] in VERBS and ["data", "phrases"] in VERBS and ["audit", "log"] in VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
@@ -77,7 +80,7 @@ def test_the_help_of_palbert_lists_every_verb_below_its_heading(cli: Cli) -> Non
     sections = {heading: result.out.partition(f" {heading} ─")[2].partition("╰")[0] for heading in GROUPS}
     for heading, verbs in GROUPS.items():
         assert [verb.__name__ for verb in verbs if f" {verb.__name__} " not in sections[heading]] == []
-    assert " data " in sections["Understand"]
+    assert " data " in sections["Understand"] and " audit " in sections["Understand"]
     assert "Commands" not in result.out
 
 

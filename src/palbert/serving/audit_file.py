@@ -145,6 +145,8 @@ def explained(path: Path, error: sqlite3.Error) -> PalbertError:
 
 def _make(path: Path) -> None:
     """Make the file if there is none, for its owner only; SQLite gives files next to it the same mode."""
+    if path.parent.exists() and not path.parent.is_dir():
+        raise RunFolderError(f"{path.parent}: expected the folder of the audit log, found a file.")
     with disk_errors(path):
         make_folder(path.parent)
         make_private_file(path)

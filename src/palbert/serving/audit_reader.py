@@ -114,7 +114,7 @@ def _entry(path: Path, number: int, values: dict[str, Any]) -> dict[str, Any]:
 
 def _given(entry: dict[str, Any]) -> set[str]:
     """Return the texts of an entry, or their hashes."""
-    given = entry.get("input", entry.get("input_hmac"))
+    given: str | list[str] = entry["input"] if "input" in entry else entry["input_hmac"]
     return {given} if isinstance(given, str) else set(given)
 
 

@@ -1,0 +1,82 @@
+"""palbert audit: what a service was asked, and what it answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from palbert.commands.arguments import Force
+from palbert.errors import PalbertError, RunFolderError
+from palbert.terminal import say
+
+audit_app = typer.Typer(
+    no_args_is_help=True,
+    help="See what a service was asked and what it answered.\n\nExample:  palbert audit log runs/demo",
+)
+
+
+@audit_app.callback()
+def _group() -> None:
+    pass  # without it, a group of one command would be that command
+
+
+@audit_app.command("log")
+def audit_log(
+    run: Annotated[Path | None, typer.Argument(help="The run folder that the service answered from.")] = None,
+    log: Annotated[Path | None, typer.Option("--log", help="The log. [next to the run: RUN.audit.sqlite]")] = None,
+    since: Annotated[str | None, typer.Option(help="Entries of this date or time and later, in UTC.")] = None,
+    until: Annotated[str | None, typer.Option(help="Entries before this date or time, in UTC.")] = None,
+    task: Annotated[str | None, typer.Option("--task", "-t", help="Entries of this task.")] = None,
+    client: Annotated[str | None, typer.Option(help="Entries of this API key or address.")] = None,
+    text: Annotated[str | None, typer.Option(help="Entries with exactly this text, or its hash.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The .jsonl file to write, for your eyes only.")] = None,
+    force: Force = False,
+) -> None:
+    """Print the audit log of palbert serve as JSON lines, also while the service runs.
+
+    Example commands:
+
+    palbert audit log runs/demo --since 2026-01-31 --until 2026-02-01T12:00
+
+    palbert audit log runs/demo --task sst --client website --out january.jsonl
+
+    palbert audit log --log copies/audit.sqlite --text "A quiet little triumph."
+    """
+    from palbert.serving.audit_log import default_log
+    from palbert.serving.audit_reader import read_audit_log
+
+    if run is None and log is None:
+        raise PalbertError("Expected a run folder, or a log with --log.", hint="See: palbert audit log --help")
+    if out and out.exists() and not force:
+        raise RunFolderError(f"{out}: already exists.", hint="Add --force to replace it.")
+    path = log or default_log(run or Path())
+    entries = read_audit_log(path, since, until, task, client, text=text)
+    if out:
+        _write(out, entries)
+        return
+    for entry in entries:
+        say(_line(entry))
+
+
+def _write(out: Path, entries: Iterable[dict[str, Any]]) -> None:
+    from palbert.reporting.wording import plural
+    from palbert.runtime.private import private_file
+
+    rows = 0
+    with private_file(out) as stream:
+        for entry in entries:
+            stream.write(_line(entry) + "\n")
+            rows += 1
+    logging.getLogger(__name__).info("%s written to %s", plural(rows, "row"), out)
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Write an entry as JSON; what a terminal would obey is escaped, which means the same."""
+    from palbert.runtime.visible import visible
+
+    return visible(json.dumps(entry, ensure_ascii=False))
