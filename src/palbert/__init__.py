@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.reproduce import reproduce
     from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
-    from palbert.serving.serve import serve
+    from palbert.serving.audit_reader import read_audit_log
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
@@ -56,6 +56,7 @@ __all__ = [
     "make_recipe",
     "parts",
     "pretrain",
+    "read_audit_log",
     "reproduce",
     "results",
     "serve",
@@ -87,6 +88,7 @@ _HOMES = {
     "make_recipe": "recipe.load",
     "parts": "verbs.parts",
     "pretrain": "verbs.pretrain",
+    "read_audit_log": "serving.audit_reader",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",
     "serve": "serving.serve",

@@ -34,7 +34,7 @@ def audit_log(
     task: Annotated[str | None, typer.Option("--task", "-t", help="Entries of this task.")] = None,
     client: Annotated[str | None, typer.Option(help="Entries of this API key or address.")] = None,
     text: Annotated[str | None, typer.Option(help="Entries with exactly this text, or its hash.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="The .jsonl file to write, for your eyes only.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The .jsonl file to write; only you can read it.")] = None,
     force: Force = False,
 ) -> None:
     """Print the audit log of palbert serve as JSON lines, also while the service runs.
