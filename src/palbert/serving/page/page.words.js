@@ -97,7 +97,7 @@ function scoreList(explanation) {
       const what = explanation.target ? `log odds of ${explanation.target}` : "the number before it is clipped";
       details.append(
         element("p", { class: "small muted" }, `Shares of the ${what}: ${signed(explanation.output)}, without its words ${signed(explanation.baseline)}.`.replace("the the", "the")),
-        element("table", { class: "scores" }, element("tbody", {}, ...rows)),
+        element("table", { class: "scores", "aria-label": "Scores of the words" }, element("tbody", {}, ...rows)),
       );
     },
     { once: true },
