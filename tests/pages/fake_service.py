@@ -103,7 +103,12 @@ class FakeService:
             return refusal
         about = {"fingerprint": "3f9a1c22d0aa", "encoder": "minilm", "tasks": self.tasks}
         runs = [
-            {"name": name, "default": place == 0, "report": f"/report/{name}" if name in self.reports else None, **about}
+            {
+                "name": name,
+                "default": place == 0,
+                "report": f"/report/{name}" if name in self.reports else None,
+                **about,
+            }
             for place, name in enumerate(self.names)
         ]
         return JSONResponse({"runs": runs})
@@ -227,7 +232,9 @@ def explanation(name: str, text: Any, method: str, interactions: bool | None = F
 @contextmanager
 def served(app: Starlette) -> Iterator[str]:
     """Serve an app in a thread, on a port that is free; give its address."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

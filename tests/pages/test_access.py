@@ -12,7 +12,6 @@ pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install
 pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[serve]'")
 
 from playwright.sync_api import Page, expect
-
 from tests.pages.fake_service import FakeService, problem
 
 OpenPage = Callable[..., Page]
@@ -58,7 +57,9 @@ def test_every_control_has_a_name_for_screen_readers(open_page: OpenPage, servic
     nameless = {role: sum(not name.strip() for name in names) for role, names in named.items()}
     folded = page.locator("details").count()  # they are groups that their first line, a button, names
     assert {role: count for role, count in nameless.items() if count} == {"group": folded}
-    assert {"button", "textbox", "checkbox", "radio", "combobox", "spinbutton", "link", "meter", "progressbar"} <= set(named)
+    assert {"button", "textbox", "checkbox", "radio", "combobox", "spinbutton", "link", "meter", "progressbar"} <= set(
+        named
+    )
     headings = [node for node in nodes if node.get("role", {}).get("value") == "heading" and not node["ignored"]]
     assert all(node["name"]["value"] for node in headings)
 
@@ -133,17 +134,20 @@ CONTRASTS = """() => {
   };
   const ground = (place) => {
     const layers = [];
-    for (let each = place; each; each = each.parentElement) layers.unshift(rgba(getComputedStyle(each).backgroundColor));
+    for (let each = place; each; each = each.parentElement) {
+      layers.unshift(rgba(getComputedStyle(each).backgroundColor));
+    }
     return layers.reduce((below, layer) => over(layer, below), [255, 255, 255]);
   };
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const place = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || !place.checkVisibility() || place.closest(":disabled, noscript, template")) continue;
+    const text = walker.currentNode.textContent.trim();
+    if (!text || !place.checkVisibility() || place.closest(":disabled, noscript, template")) continue;
     const [below, ink] = [ground(place), rgba(getComputedStyle(place).color)];
     const [one, two] = [luminance(over(ink, below)), luminance(below)];
-    found.push([(Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05), walker.currentNode.textContent.trim().slice(0, 40)]);
+    found.push([(Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05), text.slice(0, 40)]);
   }
   return found;
 }"""

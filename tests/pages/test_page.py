@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install
 pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[serve]'")
 
 from playwright.sync_api import Locator, Page, expect
-
 from tests.pages.fake_service import TASKS, FakeService, problem
 
 OpenPage = Callable[..., Page]
