@@ -22,7 +22,9 @@ from typing import Any
 KILLED = 137
 """The exit code of a child that ended itself as SIGKILL would end it."""
 SLOWEST = 120
-"""Seconds after which a child hangs."""
+"""Seconds of the processor after which a child hangs; on a busy machine they are many more of the clock."""
+LONGEST = 1200
+"""Seconds of the clock after which a child hangs, whatever it computed: it may wait for something that never comes."""
 MEMORY = 4 << 30
 """Bytes that a child may use in addition to what it starts with."""
 
@@ -78,15 +80,18 @@ class Child:
         """Kill it with SIGKILL."""
         os.kill(self.pid, signal.SIGKILL)
 
-    def wait(self, timeout: float = SLOWEST) -> Ended:
+    def wait(self, slowest: float = SLOWEST, longest: float = LONGEST) -> Ended:
         """Wait until it has ended; a child that hangs is killed and ends with the code of SIGALRM."""
         content, hung = b"", False
         while True:
-            ready, _, _ = select.select([self._result], [], [], max(0, self.started + timeout - time.monotonic()))
-            if not ready:
-                hung = True
+            left = min(slowest - self._computed(), self.started + longest - time.monotonic())
+            hung = left <= 0
+            if hung:
                 self.kill()
                 break
+            ready, _, _ = select.select([self._result], [], [], left)  # it cannot compute more than that on one core
+            if not ready:
+                continue
             part = os.read(self._result, 1 << 16)
             if not part:
                 break
@@ -97,6 +102,11 @@ class Child:
         os.unlink(self.name)
         code = -signal.SIGALRM if hung else os.waitstatus_to_exitcode(status)
         return Ended(code, json.loads(content) if content and code == 0 else None, said)
+
+    def _computed(self) -> float:
+        """Return the seconds of the processor that it has taken so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def call(function: Callable[[], Any], folder: Path, environment: dict[str, str] | None = None) -> Ended:
