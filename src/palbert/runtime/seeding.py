@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -33,11 +34,18 @@ def random_state(device: torch.device, ranks: Ranks | None = None) -> dict[str, 
     return {_name(rank, name): state for rank, found in enumerate(gathered) for name, state in found.items()}
 
 
-def restore_random_state(states: dict[str, torch.Tensor], device: torch.device, ranks: Ranks | None = None) -> None:
-    """Restore this rank's generators; a rank that the saved run did not have derives its own from the first's."""
+def restore_random_state(
+    folder: Path, states: dict[str, torch.Tensor], device: torch.device, ranks: Ranks | None = None
+) -> None:
+    """Restore this rank's generators; a rank that the saved run did not have derives its own from the first's.
+
+    Raises:
+        CheckpointError: The states of this checkpoint folder are not those of generators.
+    """
+    file = folder / "random.safetensors"
     ranks = ranks or Ranks()
     saved = states.get(_name(min(ranks.rank, ranks_in(states) - 1), "cpu"))
-    _check(saved, torch.get_rng_state())
+    _check(file, saved, torch.get_rng_state())
     assert saved is not None
     if ranks.rank >= ranks_in(states):
         numbers = [ranks.rank, zlib.crc32(saved.numpy().tobytes())]
@@ -47,18 +55,18 @@ def restore_random_state(states: dict[str, torch.Tensor], device: torch.device, 
         torch.set_rng_state(saved)
         cuda = states.get(_name(ranks.rank, "cuda"))
         if device.type == "cuda" and cuda is not None:
-            _check(cuda, torch.cuda.get_rng_state(device))
+            _check(file, cuda, torch.cuda.get_rng_state(device))
             torch.cuda.set_rng_state(cuda, device)
     except RuntimeError as error:  # the right size, but not the state of a generator
-        raise CheckpointError(f"random.safetensors: {error}".splitlines()[0], hint=HINT) from error
+        raise CheckpointError(f"{file}: {error}".splitlines()[0], hint=HINT) from error
 
 
-def _check(saved: torch.Tensor | None, expected: torch.Tensor) -> None:
+def _check(file: Path, saved: torch.Tensor | None, expected: torch.Tensor) -> None:
     """Raise CheckpointError for a generator state of another size than this machine's."""
     if saved is None or saved.dtype != expected.dtype or saved.shape != expected.shape:
         found = "none" if saved is None else f"{saved.dtype} of shape {tuple(saved.shape)}"
         raise CheckpointError(
-            f"random.safetensors: expected generator states of {expected.numel()} bytes, found {found}.", hint=HINT
+            f"{file}: expected generator states of {expected.numel()} bytes, found {found}.", hint=HINT
         )
 
 

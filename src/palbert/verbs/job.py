@@ -265,12 +265,13 @@ class Job(ABC):
         """Restore weights, optimizer, generators and position."""
         last, position = self.folder.last, Position(**state.position)
         load_weights(last, self.model)
-        restore_random_state(state.random, self.machine.device, self.ranks)  # a new phase draws its start from them
+        # A new phase draws its start from them.
+        restore_random_state(last, state.random, self.machine.device, self.ranks)
         if phase := self._phase_of(position.epoch):
             self._enter(phase)
         if position.done or position.epoch > self.trainer.epochs.start:  # not at the start of a phase
             restore_trainer(last, self.trainer, state)
-            restore_random_state(state.random, self.machine.device, self.ranks)
+            restore_random_state(last, state.random, self.machine.device, self.ranks)
         self.trainer.position = position
         if (former := ranks_in(state.random)) != self.ranks.size:
             log.warning(

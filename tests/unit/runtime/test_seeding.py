@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from palbert.runtime.distributed import Ranks
 from palbert.runtime.seeding import random_state, restore_random_state, seed_everything
 
 CPU = torch.device("cpu")
+LAST = Path("run/checkpoints/last")
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -29,7 +32,7 @@ def test_a_restored_generator_continues_where_it_was() -> None:
         state = random_state(CPU)
         expected = torch.rand(5)
         torch.rand(100)
-        restore_random_state(state, CPU)
+        restore_random_state(LAST, state, CPU)
         assert torch.equal(torch.rand(5), expected)
 
 
@@ -39,7 +42,7 @@ def test_a_rank_that_the_saved_run_did_not_have_draws_its_own_numbers_again_and_
         state = random_state(CPU)
         draws = []
         for rank in (0, 1, 2, 1):
-            restore_random_state(state, CPU, Ranks(rank, 3))
+            restore_random_state(LAST, state, CPU, Ranks(rank, 3))
             draws.append(torch.rand(5))
     assert torch.equal(draws[1], draws[3])
     assert not torch.equal(draws[0], draws[1]) and not torch.equal(draws[1], draws[2])
@@ -56,5 +59,8 @@ def test_a_rank_that_the_saved_run_did_not_have_draws_its_own_numbers_again_and_
     ids=["none", "size", "format", "content"],
 )
 def test_what_is_not_the_state_of_a_generator_is_refused(state: dict[str, torch.Tensor], says: str) -> None:
-    with torch.random.fork_rng(), pytest.raises(CheckpointError, match=rf"random.safetensors: .*{says}.*--force"):
-        restore_random_state(state, CPU)
+    with (
+        torch.random.fork_rng(),
+        pytest.raises(CheckpointError, match=rf"^run/checkpoints/last/random.safetensors: .*{says}.*--force"),
+    ):
+        restore_random_state(LAST, state, CPU)
