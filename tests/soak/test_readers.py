@@ -1,0 +1,42 @@
+"""What the fuzzer takes for a right answer."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from tests.soak import readers
+
+
+def write_answers(folder: Path, given: str, answered: str) -> None:
+    (folder / "in.csv").write_text(given)
+    (folder / "answers.jsonl.gz").write_bytes(gzip.compress(answered.encode()))
+
+
+@pytest.mark.parametrize(
+    ("given", "answered"),
+    [("text,id\n", ""), ("text,id\ngood one,\n", '{"text": "good one", "id": null, "prediction": 1.0}\n')],
+    ids=["no rows", "an empty cell"],
+)
+def test_answers_with_the_cells_of_the_input_are_right(tmp_path: Path, given: str, answered: str) -> None:
+    write_answers(tmp_path, given, answered)
+    with patch.object(readers, "predict"):
+        readers.predict_all(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        "",
+        '{"id": "1", "prediction": 1.0}\n',
+        '{"text": "bad one", "id": "1"}\n',
+        '{"text": "good one", "id": "1"}\n' * 2,
+    ],
+    ids=["no rows", "no column", "another text", "a row too many"],
+)
+def test_answers_with_other_cells_are_a_finding(tmp_path: Path, answered: str) -> None:
+    write_answers(tmp_path, "text,id\ngood one,1\n", answered)
+    with patch.object(readers, "predict"), pytest.raises(AssertionError, match="differs"):
+        readers.predict_all(tmp_path, None)
