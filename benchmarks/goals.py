@@ -147,6 +147,11 @@ def exchange_at(size: int) -> Callable[[Result], float | None]:
     return lambda result: result["sizes"].get(str(size), {}).get("one process of torchrun", {}).get("run_seconds_ratio")
 
 
+def explaining(task: str) -> Callable[[Result], float | None]:
+    """Return a function that gets the cost of integrated gradients of a task's text, as a multiple of one pass."""
+    return lambda result: result["cost"].get(task, {}).get("ratio")
+
+
 GPU_BASE = {"cuda": True, "shape": "base"}
 STEP, RUN = "training step, 16 rows, BERT-base shape", "training throughput, 256 rows, BERT-base shape"
 CPU = "MiniLM-L6 shape, 32 rows"
@@ -179,6 +184,10 @@ COMPILED_WHY = (
 FLOPS_WHY = (
     "a tenth of the step is the optimizer, a quarter norms, dropout, GELU and biases, which move memory and multiply "
     "little; with 512 rows it is 328, with 1,024 rows 359 (see how a step grows)"
+)
+EXPLAINING_WHY = (
+    "34 copies of the text, forward and back, are the arithmetic of 68 passes, and on one core a pass is mostly "
+    "arithmetic. Copies cost less where the host's work outweighs it, as on a GPU, which has not been measured"
 )
 GOALS = (
     Goal(
@@ -284,6 +293,17 @@ GOALS = (
         " GB",
         gigabytes_of("PCGrad"),
         only={**GPU_BASE, "length": 128, "batch_size": 8},
+    ),
+    *(
+        Goal(
+            f"integrated gradients of {what} of 16 words, 32 steps in one packed batch, against one pass",
+            "explanations",
+            12,
+            "×",
+            explaining(task),
+            why=EXPLAINING_WHY,
+        )
+        for what, task in (("a text", "sst"), ("a joint pair", "quora"), ("a siamese pair", "sts"))
     ),
     Goal("`palbert --help`, a process of its own", "start", 0.3, " s", seconds_of("palbert --help"), digits=2),
     Goal("`palbert predict` on one sentence, likewise", "start", 3, " s", seconds_of("palbert predict"), digits=2),

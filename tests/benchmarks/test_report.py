@@ -78,6 +78,12 @@ def test_measurements_decide_whether_goals_are_met(script: Script) -> None:
     assert found[fits] == ("9.5 GB", "met")
 
 
+def test_the_cost_of_explanations_has_a_goal_for_each_kind_of_text(script: Script) -> None:
+    result = {"benchmark": "explanations", **H200, "cost": {"sst": {"ratio": 3.0}, "quora": {"ratio": 12.1}}}
+    found = {what: value for what, value in verdicts(script("goals"), result).items() if "16 words" in what}
+    assert list(found.values()) == [("3.0×", "met"), ("12.1×", "missed"), ("not measured", "not measured")]
+
+
 def test_failures_and_results_of_other_machines_do_not_count_as_measured(script: Script) -> None:
     goals = script("goals")
     found = verdicts(goals, step_result())
