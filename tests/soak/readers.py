@@ -86,7 +86,7 @@ def read_jsonl(folder: Path, known: Any) -> None:
     """Read JSON lines, and compare them with what the standard library reads."""
     found = read(folder, known)
     lines = (folder / "rows.jsonl").read_bytes().decode("utf-8-sig").split("\n")
-    rows = [json.loads(line) for line in lines if line.strip()]
+    rows = [json.loads(line.strip()) for line in lines if line.strip()]  # what Unicode takes for spaces, too
     for name, column in found.items():
         for row, cell in zip(rows, column, strict=True):
             value = row.get(name)
@@ -104,7 +104,8 @@ def read_csv(folder: Path, known: Any) -> None:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return  # other encodings are allowed, and are a guess
-    if "," not in text.split("\n")[0]:
+    header = text.split("\n")[0]
+    if "," not in header or "\t" in header:
         return  # another separator
     rows = [row for row in csv.DictReader(io.StringIO(text, newline=""), strict=False) if any(row.values())]
     for name, column in found.items():

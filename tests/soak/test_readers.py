@@ -40,3 +40,26 @@ def test_answers_with_other_cells_are_a_finding(tmp_path: Path, answered: str) -
     write_answers(tmp_path, "text,id\ngood one,1\n", answered)
     with patch.object(readers, "predict"), pytest.raises(AssertionError, match="differs"):
         readers.predict_all(tmp_path, None)
+
+
+def write_text(folder: Path, name: str, content: str) -> Path:
+    (folder / name).write_text(content, "utf-8", newline="")
+    return folder
+
+
+@pytest.mark.parametrize("space", ["\x85", "\u2003", " \t"])
+def test_spaces_of_unicode_around_an_object_are_no_finding(space: str, tmp_path: Path) -> None:
+    readers.read_jsonl(
+        write_text(tmp_path, "rows.jsonl", f'{space}{{"text": "a"}}{space}\n{{"text": "b"}}\n'), "rows.jsonl"
+    )
+
+
+def test_a_file_with_a_tab_in_its_header_has_fields_between_tabs(tmp_path: Path) -> None:
+    readers.read_csv(write_text(tmp_path, "rows.csv", "text,label\t\na|b,yes\t\ngood one,no\t\n"), "rows.csv")
+
+
+def test_other_cells_than_those_of_the_file_are_a_finding(tmp_path: Path) -> None:
+    folder = write_text(tmp_path, "rows.csv", "text,label\ngood one,no\n")
+    wrong = {"text": ["good one"], "label": ["yes"]}
+    with patch.object(readers, "columns", return_value=wrong), pytest.raises(AssertionError, match="'yes' was read"):
+        readers.read_csv(folder, "rows.csv")
