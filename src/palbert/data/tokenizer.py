@@ -59,13 +59,19 @@ class Template:
 
 
 class TextTokenizer:
-    """A tokenizers.Tokenizer that returns ids without special tokens, many texts at a time, and its template."""
+    """A tokenizers.Tokenizer that returns ids without special tokens, many texts at a time, and its template.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    Args:
+        tokenizer: The tokenizer; it may have any truncation and padding.
+        name: What errors call it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, name: str = "The tokenizer") -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.tokenizer = tokenizer
-        self.template = _template(tokenizer)
+        self.name = name
+        self.template = _template(tokenizer, name)
         self.sha256 = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()
 
     @classmethod
@@ -82,7 +88,7 @@ class TextTokenizer:
             if tokenizer is not None:
                 _check_ids(tokenizer, folder)
                 tokenizer.encode(PROBE)
-                return cls(tokenizer)
+                return cls(tokenizer, name=f"{folder}: the tokenizer")
         raise EncoderError(
             f"{folder}: no tokenizer.json and no vocab.txt.",
             hint="Save the tokenizer next to the weights with save_pretrained.",
@@ -103,7 +109,7 @@ class TextTokenizer:
         found = [number for number in map(self.tokenizer.token_to_id, MASKS) if number is not None]
         if not found:
             raise EncoderError(
-                f"The tokenizer has no mask token: found neither {' nor '.join(MASKS)}.",
+                f"{self.name} has no mask token: found neither {' nor '.join(MASKS)}.",
                 hint="Only encoders that were pretrained on masked words can be pretrained further.",
             )
         return int(found[0])
@@ -180,7 +186,7 @@ def _check_ids(tokenizer: Tokenizer, folder: Path) -> None:
         )
 
 
-def _template(tokenizer: Tokenizer) -> Template:
+def _template(tokenizer: Tokenizer, name: str) -> Template:
     """Derive the special tokens from an encoded pair, so that each family keeps its own layout."""
     encoding = tokenizer.encode("a", "b")
     special = np.array(encoding.special_tokens_mask, dtype=bool)
@@ -190,7 +196,7 @@ def _template(tokenizer: Tokenizer) -> Template:
     sides = np.array(encoding.sequence_ids, dtype=object)[text]
     if not special.any() or set(sides) != {0, 1}:
         raise EncoderError(
-            "The tokenizer puts no special tokens around a pair.",
+            f"{name} puts no special tokens around a pair.",
             hint="palbert needs a tokenizer of the BERT family, with its post-processor.",
         )
     first, second = text[sides == 0], text[sides == 1]

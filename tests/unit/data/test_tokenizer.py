@@ -38,8 +38,17 @@ def test_roberta_puts_two_separators_between_texts_and_has_no_types() -> None:
 
 
 def test_a_tokenizer_without_special_tokens_is_refused() -> None:
-    with pytest.raises(EncoderError, match="no special tokens"):
+    with pytest.raises(EncoderError, match=r"^The tokenizer puts no special tokens"):
         TextTokenizer(words())
+
+
+def test_what_a_tokenizer_of_a_folder_lacks_is_said_with_the_folder(tmp_path: Path) -> None:
+    words().save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(EncoderError, match=rf"^{tmp_path}: the tokenizer puts no special tokens"):
+        TextTokenizer.from_folder(tmp_path)
+    words(processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(EncoderError, match=rf"^{tmp_path}: the tokenizer has no mask token"):
+        TextTokenizer.from_folder(tmp_path).mask_id()
 
 
 def test_saved_truncation_and_padding_are_switched_off() -> None:
