@@ -23,7 +23,7 @@ from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
 from palbert.model.weight_files import PICKLED, SAFETENSORS, WeightFiles, read_tensors, weight_files
 from palbert.runtime.checksums import RECORD, Recorder, checked
-from palbert.runtime.files import disk_errors, new_file, sha256, write_text
+from palbert.runtime.files import disk_errors, new_file, remove, sha256, write_text
 from palbert.runtime.json_objects import read_object
 
 MINILM = "minilm"
@@ -142,7 +142,7 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
 def remove_folder_files(folder: Path) -> None:
     """Remove only the files that `save_folder` writes."""
     for name in (*OTHER_FILES, SAFETENSORS.single, RECORD):
-        (folder / name).unlink(missing_ok=True)
+        remove(folder / name)
 
 
 def weights_sha256(folder: Path | str) -> str:

@@ -315,6 +315,24 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise RunFolderError(f"{path}: {problem or f'cannot be written: {os.strerror(number)}.'}", hint=hint) from error
 
 
+def remove(path: Path, *, tree: bool = False) -> None:
+    """Remove a file, or with `tree` a folder and all that it holds, if it is there.
+
+    Raises:
+        RunFolderError: It cannot be removed, or not completely.
+    """
+    try:
+        if not tree:
+            path.unlink(missing_ok=True)
+        elif path.is_dir():
+            shutil.rmtree(path)
+    except OSError as error:
+        raise RunFolderError(
+            f"{path}: cannot be removed completely: {error.strerror or error}.",
+            hint="Check its rights and the disk, remove it yourself, and start again.",
+        ) from error
+
+
 def _error_number(error: Exception) -> int | None:
     """Return the system's error number; safetensors and tokenizers only put it into their message."""
     if isinstance(error, OSError):

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from palbert.errors import CheckpointError, RunFolderError
-from palbert.runtime.files import disk_errors, is_temporary, move_away, recover_folder, recover_folders, write_text
+from palbert.runtime.files import (
+    disk_errors,
+    is_temporary,
+    move_away,
+    recover_folder,
+    recover_folders,
+    remove,
+    write_text,
+)
 from palbert.runtime.ownership import is_marked, is_resolved_recipe, locked_folder, mark
 from palbert.runtime.run_files import foreign_files
 
@@ -221,13 +229,12 @@ class RunFolder:
         self.claim()
         with disk_errors(self.path):
             rows = [file for file in self._former_rows() if str(file) not in keep_rows]
-            for folder in folders:
-                if folder.is_dir():
-                    shutil.rmtree(folder)
             reports = [self.report(suffix, split=split) for suffix in ("json", "html") for split in SPLITS]
             records = (self.recipe, *self.logs, self.baselines, self.trackers, self.folds)
+            for folder in folders:
+                remove(folder, tree=True)
             for file in (*records, *reports, *rows):
-                file.unlink(missing_ok=True)
+                remove(file)
             if rows and not any(self.rows.iterdir()):
                 self.rows.rmdir()
 
@@ -242,7 +249,7 @@ class RunFolder:
     def remove(self) -> None:
         """Remove a run, and its folder unless other files are in it."""
         self.clear()
-        self.marker.unlink()
+        remove(self.marker)
         with suppress(OSError):
             self.path.rmdir()
 

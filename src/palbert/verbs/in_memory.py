@@ -17,7 +17,7 @@ from palbert.recipe.auto import without_open
 from palbert.recipe.load import load_recipe
 from palbert.recipe.schema import Recipe
 from palbert.recipe.values import plain
-from palbert.runtime.files import new_file
+from palbert.runtime.files import new_file, remove
 from palbert.runtime.run_folder import SPLITS
 
 AnyRecipe = Recipe | Mapping[str, Any] | str | Path
@@ -66,7 +66,7 @@ class StagedRows:
         for path in self.names:
             with new_file(folder / path.name) as temporary:
                 shutil.copyfile(path, temporary)
-            path.unlink()
+            remove(path)
 
     def named(self, text: str) -> str:
         """Return a message in which files and lines are named as Python code names the rows."""

@@ -20,7 +20,7 @@ from palbert.recipe.load import with_texts
 from palbert.recipe.schema import Recipe
 from palbert.recipe.sections import PretrainingSection
 from palbert.runtime.distributed import Ranks, find_ranks
-from palbert.runtime.files import AnyPath, write_text
+from palbert.runtime.files import AnyPath, remove, write_text
 from palbert.runtime.precision import choose_device
 from palbert.runtime.progress import progress_shown
 from palbert.runtime.run_folder import Resume, RunFolder
@@ -201,4 +201,4 @@ class PretrainingJob(Job):
             "seconds": round(self.trainer.position.seconds, 3),
         }
         write_text(self.folder.report("json"), json.dumps(report, indent=1) + "\n")
-        shutil.rmtree(self.folder.checkpoints)
+        remove(self.folder.checkpoints, tree=True)

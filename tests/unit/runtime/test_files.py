@@ -20,6 +20,7 @@ from palbert.runtime.files import (
     new_file,
     new_folder,
     recover_folder,
+    remove,
     sha256,
     write_text,
 )
@@ -306,3 +307,34 @@ def test_a_file_whose_name_is_not_utf8_is_written(tmp_path: Path) -> None:
     write_text(target, "first")
     write_text(target, "second")
     assert target.read_text("utf-8") == "second" and [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_file_or_a_tree_is_removed_if_it_is_there(tmp_path: Path) -> None:
+    write_text(tmp_path / "folder" / "deeper" / "a", "x")
+    write_text(tmp_path / "b", "x")
+    for _ in range(2):
+        remove(tmp_path / "folder", tree=True)
+        remove(tmp_path / "b")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_what_cannot_be_removed_is_an_error_with_its_place(
+    tree: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text(tmp_path / "folder" / "a", "x")
+    path = tmp_path / "folder" if tree else tmp_path / "folder" / "a"
+
+    def fail(*arguments: object, **settings: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "unlink", fail)
+    with pytest.raises(RunFolderError, match=rf"^{path}: cannot be removed completely: Input/output error.*yourself"):
+        remove(path, tree=tree)
+
+
+def test_a_folder_is_not_removed_in_place_of_a_file(tmp_path: Path) -> None:
+    write_text(tmp_path / "report.json" / "precious", "x")
+    with pytest.raises(RunFolderError, match=r"report.json: cannot be removed"):
+        remove(tmp_path / "report.json")
+    assert (tmp_path / "report.json" / "precious").is_file()
