@@ -152,7 +152,40 @@ def explaining(task: str) -> Callable[[Result], float | None]:
     return lambda result: result["cost"].get(task, {}).get("ratio")
 
 
+def served(name: str, clients: int, key: str, factor: float = 1.0) -> Callable[[Result], float | None]:
+    """Return a function that gets a number of a server under so many clients."""
+
+    def value(result: Result) -> float | None:
+        found = result["servers"].get(name, {}).get(str(clients), {}).get(key)
+        return None if found is None else found * factor
+
+    return value
+
+
+def served_over(ours: str, rival: str, clients: int, key: str) -> Callable[[Result], float | None]:
+    """Return a function that gets a number of one server as a multiple of another's."""
+
+    def value(result: Result) -> float | None:
+        own, other = (served(name, clients, key)(result) for name in (ours, rival))
+        return None if own is None or other is None else own / other
+
+    return value
+
+
+def served_over_offline(clients: int) -> Callable[[Result], float | None]:
+    """Return a function that gets the requests per second of palbert's service as a share of texts per second."""
+
+    def value(result: Result) -> float | None:
+        own = served("palbert fp32", clients, "requests_per_second")(result)
+        offline = result["offline_texts_per_second"].get("fp32")
+        return None if own is None or offline is None else own / offline
+
+    return value
+
+
 GPU_BASE = {"cuda": True, "shape": "base"}
+USERS = "sentence-transformers, FastAPI"
+SERVICE = "service, MiniLM-L6, fp32, 16 clients"
 STEP, RUN = "training step, 16 rows, BERT-base shape", "training throughput, 256 rows, BERT-base shape"
 CPU = "MiniLM-L6 shape, 32 rows"
 READING = "reading and tokenizing 404,000 pairs"
@@ -305,6 +338,39 @@ GOALS = (
         )
         for what, task in (("a text", "sst"), ("a joint pair", "quora"), ("a siamese pair", "sts"))
     ),
+    *(
+        Goal(f"{SERVICE}: {what}", "serving", limit, unit, value, least=least, digits=digits, only={"cuda": False})
+        for what, limit, unit, value, least, digits in (
+            (
+                "requests per second against sentence-transformers behind FastAPI",
+                *(3, "×", served_over("palbert fp32", USERS, 16, "requests_per_second"), True, 1),
+            ),
+            (
+                "p99 of the latency against sentence-transformers behind FastAPI",
+                *(0.5, "×", served_over("palbert fp32", USERS, 16, "p99_seconds"), False, 2),
+            ),
+            ("requests per second against texts per second offline", 0.9, "×", served_over_offline(16), True, 2),
+            (
+                "time of three tasks at once against one",
+                *(1.15, "×", served_over("palbert fp32", "palbert fp32, three tasks", 16, "requests_per_second")),
+                *(False, 2),
+            ),
+            (
+                "processor time per request with an empty model",
+                *(100, " µs", served("palbert, empty model", 16, "cpu_seconds_per_request", 1e6), False, 0),
+            ),
+        )
+    ),
+    Goal(
+        "service, bf16, 64 clients: requests per second against sentence-transformers behind FastAPI",
+        "serving",
+        5,
+        "×",
+        served_over("palbert bf16", USERS, 64, "requests_per_second"),
+        least=True,
+        only={"cuda": True},
+    ),
+    Goal("`palbert serve` until it answers, likewise", "start", 3, " s", seconds_of("palbert serve"), digits=2),
     Goal("`palbert --help`, a process of its own", "start", 0.3, " s", seconds_of("palbert --help"), digits=2),
     Goal("`palbert predict` on one sentence, likewise", "start", 3, " s", seconds_of("palbert predict"), digits=2),
     Goal(f"{READING}, the first time", "reading", 30, " s", seconds_of("palbert, first time")),

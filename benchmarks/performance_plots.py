@@ -16,6 +16,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 COLORS = ("#1f6fb2", "#8fbbe0", "#d1495b", "#edae49", "#66a182", "#7a5195", "#555555")
 GIBIBYTE = 2**30
+WITHOUT_A_MODEL = ("palbert, empty model", "Starlette alone")
+"""Servers whose answers cost nothing."""
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "palbert",
@@ -43,6 +45,7 @@ def draw(results: Sequence[Result], names: Sequence[str], folder: Path) -> list[
         "step": draw_step,
         "growth": draw_growth,
         "methods": draw_methods,
+        "serving": draw_serving,
     }
     files = [folder / f"performance-{name}.svg" for name in names]
     for name, file in zip(names, files, strict=True):
@@ -170,3 +173,26 @@ def draw_methods(results: Sequence[Result], path: Path) -> None:
 def plain_ticks() -> FuncFormatter:
     """Write ticks as plain numbers, not as powers."""
     return FuncFormatter(lambda value, _: f"{value:g}")
+
+
+def draw_serving(results: Sequence[Result], path: Path) -> None:
+    """Draw throughput and latency by the number of clients, one line per server."""
+    result = next(each for each in results if each["benchmark"] == "serving" and each["servers"])
+    names = [name for name in result["servers"] if name not in WITHOUT_A_MODEL]
+    with figure(path, 10.5, 4.2) as picture:
+        left, right = picture.subplots(1, 2)
+        for number, name in enumerate(names):
+            sizes, color = result["servers"][name], COLORS[number % len(COLORS)]
+            clients = [int(size) for size in sizes]
+            left.plot(clients, [own["requests_per_second"] for own in sizes.values()], "o-", color=color, label=name)
+            for key, style in (("p50_seconds", "o-"), ("p99_seconds", "^:")):
+                right.plot(clients, [own[key] * 1e3 for own in sizes.values()], style, color=color)
+        for axes, title in ((left, "requests per second"), (right, "latency, ms: p50 (●) and p99 (▲)")):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(clients, [str(each) for each in clients])
+            axes.set_xlabel("clients")
+            axes.set_title(title)
+        left.set_ylim(bottom=0)
+        right.set_yscale("log")
+        right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        picture.legend(loc="outside lower center", ncols=3, fontsize=9)

@@ -139,6 +139,29 @@ def steady_facts(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
+def serving_facts(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the table of each result of services."""
+    return [
+        {
+            "heading": f"{place_of(result)}, {result['encoder']}:",
+            "rows": [
+                [name, clients, *_service(own)]
+                for name, sizes in result["servers"].items()
+                for clients, own in sizes.items()
+            ],
+            "offline": [[name, number(rate)] for name, rate in result["offline_texts_per_second"].items()],
+        }
+        for result in of_benchmark(results, "serving")
+    ]
+
+
+def _service(own: dict[str, float]) -> list[str]:
+    """Return requests per second, latencies in ms, processor time in ms and memory in MiB."""
+    times = [number(own[f"{name}_seconds"] * 1e3) for name in ("p50", "p99")]
+    memory = number(own["memory_bytes"] / 2**20, 0)
+    return [number(own["requests_per_second"]), *times, number(own["cpu_seconds_per_request"] * 1e3, 2), memory]
+
+
 def _columns(points: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     """Return the columns of the points along one axis; a point that failed has its error instead of a time."""
     return {
@@ -201,6 +224,7 @@ def render(results: Sequence[Result]) -> str:
         method_remarks=method_remarks(results),
         large=large_facts(results),
         steady=steady_facts(results),
+        serving=serving_facts(results),
         plots=plot_names(results),
         machines=machines(results),
     )
@@ -213,6 +237,7 @@ def plot_names(results: Sequence[Result]) -> list[str]:
         "step": any("seconds" in own for each in of_benchmark(results, "train_step")[:1] for own in _rivals(each)),
         "growth": any("seconds" in point for each in of_benchmark(results, "growth")[:1] for point in each["points"]),
         "methods": any(each["ratios"] for each in of_benchmark(results, "methods")),
+        "serving": any(each["servers"] for each in of_benchmark(results, "serving")),
     }
     return [name for name, there in measured.items() if there]
 

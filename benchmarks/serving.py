@@ -168,6 +168,14 @@ def offline(run: Path, texts: Sequence[str], precision: str) -> float:
     return float(done.stdout)
 
 
+def questions_for(name: str) -> dict[str, dict[str, Any]]:
+    """Return what a server is asked, each with what is added to its name in the table; rivals have one task."""
+    if not name.startswith("palbert"):
+        return {"": {}}
+    one = {"": {"task": TASKS[0]}}
+    return one if "," in name else {**one, ", three tasks": {"tasks": list(TASKS)}}
+
+
 def median_of(found: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return the median of each number over the rounds."""
     return {name: statistics.median(each[name] for each in found) for name in found[0]}
@@ -185,7 +193,6 @@ def main() -> None:
     arguments = parser.parse_args()
     names = arguments.only or (GPU_RIVALS if torch.cuda.is_available() else CPU_RIVALS)
     encoder, texts = resolve_encoder(arguments.encoder), make_texts(ROWS)
-    questions = {"": {"task": TASKS[0]}, ", three tasks": {"tasks": list(TASKS)}}
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -193,9 +200,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for name in names:
                 with serving(name, run, encoder) as server:
-                    own = questions if name.startswith("palbert") and "audit" not in name else {"": {}}
-                    for added, question in own.items():
-                        question = question or {"task": TASKS[0]} if name.startswith("palbert") else {}
+                    for added, question in questions_for(name).items():
                         requests = bodies_for(texts, question)
                         for clients in arguments.clients:
                             result = measure(server, requests, clients, arguments.seconds)

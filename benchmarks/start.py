@@ -1,4 +1,4 @@
-"""Time from the start of a command to its end, in its own process: the help, and one prediction for one sentence.
+"""Time of commands in their own processes: the help, one prediction for one sentence, and a service until it answers.
 
 In addition to wall-clock time there is processor time, which other programs on the machine hardly affect.
 """
@@ -9,12 +9,14 @@ import argparse
 import importlib.metadata
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import torch
@@ -46,17 +48,37 @@ def commands(run: Path, encoder: str) -> dict[str, list[str]]:
         "palbert --help": [python, "-m", "palbert", "--help"],
         "python, torch imported": [python, "-c", "import torch"],
         "palbert predict": [python, "-m", "palbert", "predict", str(run), "--task", "sst", "--text", TEXT],
+        "palbert serve": [python, "-m", "palbert", "serve", str(run), "--port", "0", "--audit", "off"],
         "transformers pipeline": [python, "-c", TRANSFORMERS.format(folder=folder, text=TEXT)],
         "sentence-transformers encode": [python, "-c", SENTENCES.format(folder=folder, text=TEXT)],
     }
 
 
 def measure(command: list[str]) -> tuple[float, float]:
-    """Return the wall-clock and processor seconds of one start."""
+    """Return the wall-clock and processor seconds of one start; a service is ended as soon as it answers."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if "serve" in command:
+        wall = serve_once(command) - start
+    else:
+        subprocess.run(command, check=True, capture_output=True)
+        wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def serve_once(command: list[str]) -> float:
+    """Start a service, wait until it answers, and end it; return when it answered."""
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = next(line for line in process.stderr if "Serving" in line)
+    address = re.search(r"http://[^ ]+", line)
+    assert address is not None
+    with urllib.request.urlopen(f"{address.group()}/readyz", timeout=60) as answer:
+        answer.read()
+    answered = time.perf_counter()
+    process.terminate()
+    process.communicate(timeout=60)
+    return answered
 
 
 def main() -> None:
