@@ -142,7 +142,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         return connection
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         connection.close()
         if "unable to open" not in str(error) and "readonly" not in str(error):
             raise
