@@ -54,7 +54,7 @@ VERBS = {
     "Share": (export, submit),
     "Research": (reproduce, results),
 }
-"""The verbs by their heading in `palbert --help`; `data` and `audit` belong to "Understand"."""
+"""The verbs by their heading in `palbert --help`; `serve` belongs to "Use", `data` and `audit` to "Understand"."""
 
 
 @contextmanager
@@ -98,6 +98,7 @@ app = typer.Typer(
 for heading, verbs in VERBS.items():
     for verb in verbs:
         app.command(rich_help_panel=heading)(verb)
+app.add_typer(serve_app, name="serve", rich_help_panel="Use")
 app.add_typer(data_app, name="data", rich_help_panel="Understand")
 app.add_typer(audit_app, name="audit", rich_help_panel="Understand")
 
