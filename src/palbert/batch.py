@@ -123,6 +123,8 @@ class PackedBatch:
 
     def to(self, device: torch.device | str) -> PackedBatch:
         """Copy to a device, asynchronously when the batch is pinned; a copy to the host waits for the device."""
+        if self.ids.device == torch.device(device):
+            return self
         non_blocking = torch.device(device).type != "cpu"
         return self._with(lambda values: values.to(device, non_blocking=non_blocking))
 

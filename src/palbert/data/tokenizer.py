@@ -134,7 +134,8 @@ class TextTokenizer:
 
     def __call__(self, texts: Sequence[str]) -> Ragged:
         """Return the token ids of each text, without special tokens."""
-        return Ragged.concatenate(self.stream(texts))
+        parts = list(self.stream(texts))
+        return parts[0] if len(parts) == 1 else Ragged.concatenate(parts)
 
     def with_offsets(self, texts: Sequence[str]) -> tuple[Ragged, list[list[tuple[int, int]]]]:
         """Return the token ids of each text, and where each token begins and ends in it, in characters."""

@@ -217,11 +217,11 @@ def _checked(outputs: Tensor, task: str, shape: tuple[int, int]) -> Tensor:
 
 def refuse_broken(outputs: Tensor, what: str) -> Tensor:
     """Return the outputs of rows; raise AnswerError, which calls them `what`, if some are NaN or infinite."""
-    broken = (~outputs.isfinite()).any(dim=1).nonzero()
-    if len(broken):
+    finite = np.isfinite(outputs.numpy()).all(axis=1)
+    if not finite.all():
         raise AnswerError(
             what,
-            int(broken[0]),
+            int(finite.argmin()),
             hint="Divisions and logarithms in a head or pooling of your own may give such numbers; in half precision, "
             'large numbers become infinite: take run.precision = "fp32" (--precision fp32).',
         )

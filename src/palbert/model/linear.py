@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -37,11 +38,25 @@ class Linear(nn.Linear):
         return output
 
 
+class InferenceLinear(nn.Module, ABC):
+    """A linear layer in a layout for inference alone, which can add a residual without a kernel of its own."""
+
+    @abstractmethod
+    def forward(self, values: Tensor) -> Tensor:
+        """Map (tokens, inputs) to (tokens, outputs)."""
+
+    @abstractmethod
+    def add_to(self, residual: Tensor, values: Tensor) -> Tensor:
+        """Return the residual, (tokens, outputs), plus the outputs for the values, (tokens, inputs)."""
+
+
 @contextmanager
 def half_copies(encoder: nn.Module) -> Iterator[None]:
     """Cast the weights of all linear layers in a module at once, if autocast is on for CUDA."""
-    linear = [module for module in encoder.modules() if type(module) is Linear]
-    if not linear or not linear[0].weight.is_cuda or not torch.is_autocast_enabled("cuda"):
+    linear = []
+    if torch.is_autocast_enabled("cuda"):
+        linear = [module for module in encoder.modules() if type(module) is Linear]
+    if not linear or not linear[0].weight.is_cuda:
         yield
         return
     values = [value.detach() for layer in linear for value in (layer.weight, layer.bias) if value is not None]

@@ -33,6 +33,8 @@ class Table(nn.Embedding):
 
 def look_up(table: Tensor, rows: Tensor) -> Tensor:
     """Look rows up in a table with few rows, (rows, width) and (tokens,) to (tokens, width)."""
+    if not torch.is_grad_enabled():
+        return table.index_select(0, rows)
     found: Tensor = _LookUp.apply(table, rows, current_task_tokens())  # type: ignore[no-untyped-call]
     return found
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from palbert.model.encoder import Encoder
 from palbert.model.feed_forward import PlainFeedForward
+from palbert.model.linear import InferenceLinear
 
 FUSED = {
     "gelu": ("gelu", "none"),
@@ -22,7 +23,7 @@ FUSED = {
 NO_ACTIVATION = ("none", "")
 
 
-class PackedLinear(nn.Module):
+class PackedLinear(InferenceLinear):
     """A linear layer and its activation in one kernel: the values pass through the cache once, not three times.
 
     Args:
@@ -41,6 +42,12 @@ class PackedLinear(nn.Module):
         name, variant = self.activation
         mapped: Tensor = torch.ops.mkldnn._linear_pointwise(values, self.packed, self.bias, name, [], variant)
         return mapped
+
+    def add_to(self, residual: Tensor, values: Tensor) -> Tensor:
+        """Return the residual plus the layer's outputs; layers with an activation have no residual."""
+        assert self.activation == NO_ACTIVATION
+        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(values, residual, self.packed, self.bias, "add")
+        return total
 
 
 def can_pack() -> bool:

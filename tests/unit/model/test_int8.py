@@ -70,6 +70,26 @@ def test_zeros_give_the_bias_and_nan_stays_nan(layer: nn.Linear) -> None:
     assert found[2].isnan().all()
 
 
+def test_a_residual_is_added_to_the_outputs(layer: nn.Linear) -> None:
+    int8, values, residual = Int8Linear(layer), torch.randn(5, 24), torch.randn(5, 40)
+    with torch.inference_mode():
+        torch.testing.assert_close(int8.add_to(residual, values), residual + int8(values))
+
+
+def test_inputs_of_any_width_are_rounded_alike() -> None:
+    torch.manual_seed(0)
+    wide = nn.Linear(24, 8)
+    narrow = nn.Linear(23, 8)
+    with torch.no_grad():
+        wide.weight[:, 23] = 0
+        narrow.weight.copy_(wide.weight[:, :23])
+        narrow.bias.copy_(wide.bias)
+    values = torch.randn(6, 24)
+    values[:, 23] = values[:, 0]  # changes no range
+    with torch.inference_mode():
+        torch.testing.assert_close(Int8Linear(narrow)(values[:, :23].contiguous()), Int8Linear(wide)(values))
+
+
 def test_an_output_whose_weights_are_all_zero_stays_zero() -> None:
     layer = nn.Linear(8, 3)
     nn.init.zeros_(layer.weight[1])

@@ -40,6 +40,18 @@ def test_a_packed_layer_and_its_activation_equal_those_of_torch(
         torch.testing.assert_close(packed(values), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 7, 300])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_residual_is_added_to_the_outputs(bias: bool, tokens: int) -> None:
+    torch.manual_seed(0)
+    layer, values, residual = nn.Linear(24, 40, bias=bias), torch.randn(tokens, 24), torch.randn(tokens, 40)
+    kept = residual.clone()
+    with torch.inference_mode():
+        found = PackedLinear(layer).add_to(residual, values)
+        torch.testing.assert_close(found, residual + layer(values), rtol=1e-5, atol=1e-5)
+    assert torch.equal(residual, kept)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new"])
 @pytest.mark.parametrize("adapter", [None, *ADAPTERS])
 def test_a_model_prepared_for_inference_answers_as_before(

@@ -1,4 +1,4 @@
-"""Back ends of attention: a Triton kernel, flash attention and padding, with one result."""
+"""Back ends of attention: a Triton kernel, flash attention, padding, and one sequence alone, with one result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from palbert.model.attention.alone import attend_alone
 from palbert.model.attention.padded import attend_padded
 from palbert.model.attention.sequences import Sequences
 from palbert.model.kernels import has_triton
@@ -25,9 +26,9 @@ def attend(
 ) -> Tensor:
     """Let every token attend to the tokens of its own sequence.
 
-    Three back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
+    Back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
     and torch's variable-length flash attention for long ones or with a window; everywhere else padding for the
-    attention alone.
+    attention alone, which a single sequence outside training does without.
 
     Args:
         query_key_value: (tokens, 3, heads, width).
@@ -48,6 +49,8 @@ def attend(
         return _attend_kernel(query_key_value, sequences, dropout, scale)
     if sequences.bias is None and _flash_takes(query_key_value):
         return _attend_flash(query_key_value, sequences, dropout, scale)
+    if sequences.is_alone and not query_key_value.is_cuda and not torch.is_grad_enabled() and dropout == 0:
+        return attend_alone(query_key_value, sequences.scores, scale)
     return attend_padded(query_key_value, sequences, dropout, scale)
 
 

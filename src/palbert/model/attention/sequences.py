@@ -64,6 +64,11 @@ class Sequences:
         """Whether blocks for long sequences would be mostly empty."""
         return self.tokens <= SHORT * (len(self.starts) - 1)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one sequence, and each of its tokens attends to all of them."""
+        return len(self.starts) == 2 and not self.window
+
     @cached_property
     def scores(self) -> Tensor | None:
         """The bias of query i and key j, (heads, max_length, max_length); only padded attention needs it."""
