@@ -20,6 +20,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from palbert.errors import PalbertError
+from palbert.runtime.stop_signals import terminate_as_interrupt
 from palbert.serving.app import build_app
 from palbert.serving.audit_log import AuditLog, default_log
 from palbert.serving.engine import Engine
@@ -44,15 +45,17 @@ def run_server(settings: Settings) -> None:
     with _listening(settings) as listener, _shared_metrics(settings):
         address = _address(listener)
         settings = replace(settings, port=listener.getsockname()[1])
-        _ignore_after_the_end()
         if settings.workers > 1:
+            _ignore_after_the_end()
             os.environ[SETTINGS] = json.dumps(asdict(settings), default=str)
             log.info("Serving at %s with %d processes", address, settings.workers)
             Workers(_config("palbert.serving.server:worker_app", settings), [listener]).run()
             return
         start = time.monotonic()
-        service = build_service(settings)
+        with terminate_as_interrupt():  # nothing has begun that would have to be answered
+            service = build_service(settings)
         _say_ready(settings, address, time.monotonic() - start)
+        _ignore_after_the_end()
         Server(_config(build_app(service), settings), service).run([listener])
         log.info("Stopped; all requests that had begun were answered.")
 
