@@ -13,6 +13,10 @@ from palbert.serving.model import ServedModel
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+REASONS = ("queue", "rate", "audit")
+"""Why requests are not taken."""
+RESULTS = ("unchanged", "replaced", "failed")
+"""What came of a look at a new checkpoint."""
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable with the folder in which several workers add up their numbers."""
 
@@ -37,6 +41,9 @@ class Metrics:
         self.dropped = Counter("palbert_audit_dropped", "Rows missing in the audit log.", registry=registry)
         self._dropped = 0
         self.reloads = Counter("palbert_reloads", "Looks at a new checkpoint.", ["result"], registry=registry)
+        for counter, values in ((self.rejected, REASONS), (self.reloads, RESULTS)):
+            for value in values:  # a series that begins with 1 has no increase that Prometheus could see
+                counter.labels(value)
 
     def batch(self, model: ServedModel, pieces: Sequence[Piece], seconds: float) -> None:
         """Count a batch."""
