@@ -28,6 +28,12 @@ STAND_INS = {
 FILES = [path for path in DEPLOY.rglob("*") if path.is_file()]
 
 
+def nested(verb: Any) -> list[Any]:
+    """Return the commands below a verb, at any depth."""
+    below = list(getattr(verb, "commands", {}).values())
+    return below + [command for each in below for command in nested(each)]
+
+
 def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text("utf-8")))
 
@@ -113,7 +119,8 @@ def test_every_option_of_palbert_exists(path: Path) -> None:
     from palbert.cli import app
 
     verbs: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    known = {option for verb in verbs.values() for item in verb.params for option in item.opts}
+    commands = [command for verb in verbs.values() for command in (verb, *nested(verb))]
+    known = {option for command in commands for item in command.params for option in item.opts}
     text = path.read_text("utf-8").replace("\\\n", " ")
     for verb, rest in re.findall(r"\bpalbert,? (\w+),? ([^\n]*--[^\n]*)", text):
         assert verb in verbs
