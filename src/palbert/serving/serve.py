@@ -24,7 +24,8 @@ def serve(*runs: str | Path, **settings: Any) -> None:
         raise PalbertError(
             f"Unknown setting '{unknown[0]}'.", hint=did_you_mean(unknown[0], Settings.__dataclass_fields__)
         )
-    chosen = Settings(runs=name_runs(runs), **settings)
+    files = {name: Path(settings[name]) for name in ("keys", "audit_log") if settings.get(name) is not None}
+    chosen = Settings(runs=name_runs(runs), **{**settings, **files})
     for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtraError("Serving needs", package=package, extra="serve")
