@@ -16,12 +16,13 @@ import pytest
 import typer
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.served import serving, train_tiny_demo
 
 from palbert.cli import app
 from palbert.serving import server
-from palbert.serving.app import _routes
+from palbert.serving.app import build_app
 from palbert.serving.engine import Engine
 from palbert.serving.gateway import GUARDED
 from palbert.serving.keys import add_key, read_keys
@@ -68,7 +69,9 @@ def settings_of(arguments: list[str]) -> Settings:
 def routes() -> dict[str, Route]:
     settings = Settings(runs=(("mine", Path("mine")),))
     service = Service(settings, Runs([]), Engine(queue=1, wait=0.0), Metrics())
-    return {route.path: route for route in _routes(service) if isinstance(route, Route)}
+    application = build_app(service).app
+    assert isinstance(application, Starlette)
+    return {route.path: route for route in application.routes if isinstance(route, Route)}
 
 
 def expressions() -> dict[str, str]:

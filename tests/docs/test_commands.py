@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.served import ask, curl_commands, serving
 
 from palbert.cli import app
+from palbert.commands.serve import RUN
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").rglob("*.md"))
@@ -35,9 +37,20 @@ def test_a_command_on_a_page_can_be_parsed(arguments: tuple[str, ...]) -> None:
     context = group.make_context("palbert", rest[:1], resilient_parsing=True)
     verb = group.get_command(context, rest.pop(0))  # type: ignore[attr-defined]
     while hasattr(verb, "commands"):
-        verb = verb.commands[rest.pop(0)]
+        verb = verb.commands[rest.pop(0) if rest[0] in verb.commands else RUN]
     assert verb is not None
     verb.make_context(verb.name, rest)  # raises UsageError for an option or a value that does not exist
+
+
+def ask_the_service(arguments: list[str], folder: Path) -> None:
+    """Start the quickstart's service, and send the quickstart's requests."""
+    requests = curl_commands(QUICKSTART)
+    assert len(requests) == 4
+    with serving(arguments, folder) as address:
+        answers = [ask(request, address) for request in requests]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    single, pair = (answer.json()["results"] for answer in answers[:2])
+    assert [list(result) for result in (*single, *pair)] == [["urgency"], ["same"]]
 
 
 def test_the_quickstart_runs_as_written(
@@ -53,6 +66,9 @@ def test_the_quickstart_runs_as_written(
         (tmp_path / name).write_text(text, "utf-8")
     quick = ["--set", "training.epochs=2", "--set", f"encoder={tiny_encoder}"]
     for arguments in commands(QUICKSTART):
+        if arguments[0] == "serve":
+            ask_the_service(arguments[1:], tmp_path)
+            continue
         app([*arguments, *(quick if arguments[0] == "train" else [])], standalone_mode=False)
     assert (tmp_path / "runs" / "support" / "report.html").is_file()
     assert (tmp_path / "runs" / "other" / "report.html").is_file()
