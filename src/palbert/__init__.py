@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.results_page import results
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
+    from palbert.serving.serve import serve
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
