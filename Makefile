@@ -1,4 +1,6 @@
 # make demo: train, report and predict on a fresh machine.   make check, make test, make docs: what CI runs.
+# make serve-demo: answer requests, and show a page, at http://127.0.0.1:8000 with the demo's model, which is trained first
+# where there is none; `make serve-demo PORT=9000` for another port.
 # make soak: an hour of faults, damaged files and several processes; `make soak SECONDS=600 SEED=1` for less, and others.
 # make lock, make audit, make sbom: the versions with hashes, known weaknesses, what is in the runtime environment.
 VENV ?= .venv
@@ -7,12 +9,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SECONDS ?= 3600
 SEED ?= 0
+PORT ?= 8000
 
 SUPPLY := $(VENV)-supply
 RUNTIME := build/runtime
 ADVISORIES ?= pypi
 
-.PHONY: demo test soak check docs format install lock audit sbom clean
+.PHONY: demo serve-demo test soak check docs format install lock audit sbom clean
 
 install: $(INSTALLED)
 
@@ -26,6 +29,13 @@ $(INSTALLED): pyproject.toml constraints.txt Makefile
 
 demo: $(INSTALLED)
 	$(BIN)/palbert demo --out runs/demo --force
+
+# The report is what training writes last: without it, the demo was not finished.
+runs/demo/report.html: | $(INSTALLED)
+	$(BIN)/palbert demo --out runs/demo --force
+
+serve-demo: $(INSTALLED) runs/demo/report.html
+	$(BIN)/palbert serve runs/demo --port $(PORT)
 
 test: $(INSTALLED)
 	@command -v chromium chromium-browser google-chrome > /dev/null || echo "make test: no Chromium here, so the tests of the service's page (tests/pages) are skipped." >&2
