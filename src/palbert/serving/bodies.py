@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from palbert.serving.problems import Problem, item_error
+from palbert.serving.problems import HUNG_UP, Problem, item_error
 from palbert.serving.settings import Settings
 from palbert.verbs.texts import Text
 
@@ -40,7 +40,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
             raise Problem(408, f"The body did not arrive within {settings.read_timeout:g} s.") from None
         raise
     except ClientDisconnect:
-        raise Problem(400, "The client hung up before the body was complete.") from None
+        raise Problem(HUNG_UP, "The client hung up before the body was complete.") from None
     finally:
         timer.cancel()
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from palbert.errors import PalbertError, did_you_mean
 from palbert.serving.bodies import check_count, read_body, read_item, reply
 from palbert.serving.model import ServedModel
-from palbert.serving.problems import Problem, item_error, problem_of
+from palbert.serving.problems import HUNG_UP, Problem, item_error, problem_of
 from palbert.serving.schemas import ExplainBody, parse
 from palbert.serving.service import Service
 from palbert.verbs.texts import Text, columns_of
@@ -108,7 +108,7 @@ async def in_turn(service: Service, request: Request, work: Sequence[Callable[[]
             service.explaining -= 1
             left -= 1
             if left and await request.is_disconnected():
-                raise Problem(408, "The client hung up.")
+                raise Problem(HUNG_UP, "The client hung up.")
     finally:
         service.explaining -= left
     return found

@@ -14,6 +14,9 @@ from starlette.responses import Response
 from palbert.errors import PalbertError
 
 MEDIA_TYPE = "application/problem+json"
+HUNG_UP = 499
+"""The status of a request whose client did not wait for the answer: nginx's, since HTTP has none."""
+TITLES = {status.value: status.phrase for status in HTTPStatus} | {HUNG_UP: "Client Closed Request"}
 
 
 class Problem(Exception):
@@ -47,7 +50,7 @@ class Problem(Exception):
         """Return the members of the problem."""
         values = {
             "type": "about:blank",
-            "title": HTTPStatus(self.status).phrase,
+            "title": TITLES[self.status],
             "status": self.status,
             "detail": self.detail,
         }

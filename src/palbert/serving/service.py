@@ -18,7 +18,7 @@ from palbert.serving.keys import Keys
 from palbert.serving.limits import RateLimits
 from palbert.serving.metrics import Metrics
 from palbert.serving.model import ServedModel
-from palbert.serving.problems import Problem
+from palbert.serving.problems import HUNG_UP, Problem
 from palbert.serving.runs import Runs
 from palbert.serving.settings import Settings
 from palbert.verbs.texts import Text
@@ -113,7 +113,7 @@ async def _until_gone(request: Request, done: asyncio.Future[Any], cancel: Any) 
     message = await request.receive()
     if message["type"] == "http.disconnect" and not done.done():
         cancel()
-        done.set_exception(Problem(499, "The client hung up."))
+        done.set_exception(Problem(HUNG_UP, "The client hung up."))
 
 
 def client_of(request: Request) -> str:
