@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "palbert"
@@ -53,6 +59,8 @@ TESTED_ELSEWHERE = {
     "model/kernels/noise.py": "the kernels that use it",
     "model/kernels/rows.py": "the gradients of tasks that use it",
     "model/kernels/tiles.py": "the attention kernel that uses it",
+    "serving/connections.py": "tests/serving/test_clients.py",
+    "serving/workers.py": "tests/serving/test_workers.py",
 }
 """Files without a test file at the same place, and where they are tested."""
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
@@ -149,6 +157,14 @@ def test_every_file_has_a_test_file_at_the_same_place() -> None:
     places = [path.relative_to(SOURCE) for path in INSIDE if path.stem not in ("__init__", "__main__")]
     tests = {str(place): ROOT / "tests" / "unit" / place.parent / f"test_{place.stem}.py" for place in places}
     assert {place for place, test in tests.items() if not test.is_file()} == set(TESTED_ELSEWHERE)
+
+
+def test_every_file_next_to_the_sources_is_installed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["palbert"]
+    installed = {path for pattern in patterns for path in SOURCE.glob(pattern)}
+    found = {path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert found - installed == set()
 
 
 def test_the_page_shows_the_rows_and_names_files_that_exist() -> None:
