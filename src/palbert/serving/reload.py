@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 from palbert.errors import PalbertError
 from palbert.runtime.run_folder import RunFolder
@@ -25,12 +26,15 @@ class Reloader:
         self.service = service
         self._one_at_a_time = asyncio.Lock()
         self._begun: set[asyncio.Task[None]] = set()
-        self._refused: dict[str, str] = {}
-        """The checkpoint of each run that was not good enough: it is not tried again by `watch`."""
+        self._refused: dict[str, tuple[object, ...]] = {}
+        """The files of each run that were not good enough: `watch` tries them again when one of them has changed."""
+        self._said: dict[str, str] = {}
+        """The last error of each run: `watch` does not repeat it."""
 
     def begin(self) -> None:
         """Look for new checkpoints now, as SIGHUP asks."""
         self._refused.clear()
+        self._said.clear()
         task = asyncio.ensure_future(self.reload())
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
@@ -52,8 +56,9 @@ class Reloader:
         """Load the checkpoint of a run if it is another one, let it answer examples, and serve it."""
         settings = self.service.settings
         try:
-            found = fingerprint_of(RunFolder(model.folder).checkpoint(settings.checkpoint))
-            if found in (model.fingerprint, self._refused.get(model.name)):
+            checkpoint = RunFolder(model.folder).checkpoint(settings.checkpoint)
+            found = fingerprint_of(checkpoint), *_versions(checkpoint)
+            if found[0] == model.fingerprint or found == self._refused.get(model.name):
                 return "unchanged"
             self._refused[model.name] = found
             new = open_model(
@@ -62,12 +67,25 @@ class Reloader:
             )  # fmt: skip
             differing = check_examples(new, model)
         except (PalbertError, OSError) as error:
-            log.error("%s: the new checkpoint is not served, the former one is: %s", model.name, error)
+            self._say(model.name, f"{model.name}: the new checkpoint is not served, the former one is: {error}")
             return "failed"
         except Exception:
             log.exception("%s: the new checkpoint is not served, the former one is.", model.name)
             return "failed"
         self.service.runs.replace(new)
+        self._said.pop(model.name, None)
         log.info("%s: serving %s in place of %s; %d answers to examples differ",
                  model.name, new.fingerprint, model.fingerprint, differing)  # fmt: skip
         return "replaced"
+
+    def _say(self, name: str, message: str) -> None:
+        """Log an error once, however often `watch` finds it again."""
+        if self._said.get(name) != message:
+            self._said[name] = message
+            log.error("%s", message)
+
+
+def _versions(checkpoint: Path) -> list[tuple[str, int, int]]:
+    """Return what changes in a folder that is still being copied."""
+    found = [(path, path.stat()) for path in sorted(checkpoint.iterdir())]
+    return [(path.name, status.st_size, status.st_mtime_ns) for path, status in found]
