@@ -14,6 +14,20 @@ from palbert.commands.serve_keys import key_app
 RUN = "run"
 """The hidden command that `palbert serve RUN…` stands for."""
 
+Precision = Annotated[
+    Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
+]
+Watch = Annotated[
+    float, typer.Option(min=0, help="Look for a new checkpoint every so many seconds; 0: only on SIGHUP.")
+]
+ReadTimeout = Annotated[
+    float, typer.Option(min=0.1, help="Seconds in which a request has to arrive, and an answer to be read.")
+]
+Audit = Annotated[Literal["texts", "hashes", "off"], typer.Option(help="What the audit log keeps of inputs.")]
+AuditFull = Annotated[
+    Literal["serve", "refuse"], typer.Option(help="What to do while the audit log cannot be written.")
+]
+
 
 class _RunsOrCommand(TyperGroup):
     """Takes what is not the name of a command for runs to serve."""
@@ -38,14 +52,10 @@ def serve(
     keys: Annotated[Path | None, typer.Option(help="The file of API keys, see palbert serve key --help.")] = None,
     checkpoint: Checkpoint = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[
-        Literal["auto", "fp32", "bf16", "int8"], typer.Option(help="int8: about twice as fast on a CPU with VNNI.")
-    ] = "auto",
+    precision: Precision = "auto",
     trust: Trust = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes; each has the models and its share of cores.")] = 1,
-    watch: Annotated[
-        float, typer.Option(min=0, help="Look for a new checkpoint every so many seconds; 0: only on SIGHUP.")
-    ] = 0,
+    watch: Watch = 0,
     proxies: Annotated[str, typer.Option(help="Addresses of balancers whose X-Forwarded-For is believed.")] = "",
     rate: Annotated[float, typer.Option(min=0, help="Texts per second that each client may ask; 0: any number.")] = 0,
     burst: Annotated[float, typer.Option(min=0, help="Texts that a client may ask at once. [10 seconds' worth]")] = 0,
@@ -55,15 +65,12 @@ def serve(
     max_explained: Annotated[int, typer.Option(min=1, help="Texts per request with explanations.")] = 16,
     queue: Annotated[int, typer.Option(min=1, help="Texts that may wait; then requests are answered with 503.")] = 2048,
     wait_ms: Annotated[float, typer.Option(min=0, help="Milliseconds to wait for others to share a batch.")] = 2,
+    read_timeout: ReadTimeout = 30,
     drain: Annotated[float, typer.Option(min=1, help="Seconds that requests have to end after SIGTERM.")] = 30,
-    audit: Annotated[
-        Literal["texts", "hashes", "off"], typer.Option(help="What the audit log keeps of inputs.")
-    ] = "texts",
+    audit: Audit = "texts",
     audit_log: Annotated[Path | None, typer.Option(help="The audit log. [RUN.audit.sqlite, next to the run]")] = None,
     audit_days: Annotated[int, typer.Option(min=0, help="Days to keep rows of the audit log; 0: for ever.")] = 0,
-    audit_full: Annotated[
-        Literal["serve", "refuse"], typer.Option(help="What to do while the audit log cannot be written.")
-    ] = "serve",
+    audit_full: AuditFull = "serve",
 ) -> None:
     """Answer requests over HTTP with one run or several; a page to try them is at http://127.0.0.1:8000.
 

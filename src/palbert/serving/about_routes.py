@@ -33,8 +33,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Return the metrics for Prometheus."""
     service: Service = request.app.state.service
-    service.metrics.queue.set(service.engine.texts)
-    service.metrics.count_dropped(sum(log.dropped for log in set(service.audit.values())))
+    service.measure()
     return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

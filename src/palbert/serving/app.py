@@ -24,6 +24,9 @@ from palbert.serving.problems import Problem, respond
 from palbert.serving.reload import Reloader
 from palbert.serving.service import Service
 
+MEASURE_EVERY = 1.0
+"""Seconds between two updates of the metrics that other processes read."""
+
 log = logging.getLogger(__name__)
 
 
@@ -54,6 +57,13 @@ def _routes(service: Service) -> list[BaseRoute]:
     ]
 
 
+async def _measure(service: Service) -> None:
+    """Let the metrics of this process be up to date when another one is asked for those of all."""
+    while True:
+        service.measure()
+        await asyncio.sleep(MEASURE_EVERY)
+
+
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     """Start the engine and what watches for new checkpoints; at the end, close what writes."""
@@ -61,6 +71,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     service.engine.start()
     reloader = Reloader(service)
     tasks = [asyncio.ensure_future(reloader.watch())] if service.settings.watch else []
+    if service.settings.workers > 1:
+        tasks.append(asyncio.ensure_future(_measure(service)))
     if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.begin)
@@ -68,6 +80,9 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
     finally:
         service.is_draining = True
+        await asyncio.sleep(0)  # what uvicorn has cancelled is counted now
+        if service.unanswered:
+            log.warning("%d requests were not answered within %g s.", service.unanswered, service.settings.drain)
         for task in tasks:
             task.cancel()
         service.engine.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -42,22 +43,27 @@ class Gateway:
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
         scope["palbert.request_id"], scope["palbert.start"] = request_id, time.monotonic()
-        status = 500
+        status, has_begun = 500, False
 
         async def send_noted(message: Message) -> None:
-            nonlocal status
+            nonlocal status, has_begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_begun = message["status"], True
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:
             self._check_host(headers)
             self._identify(scope, headers)
+            await self.app(scope, receive, send_noted)
         except Problem as problem:
             await problem.response(request_id)(scope, receive, send_noted)
-        else:
-            await self.app(scope, receive, send_noted)
+        except asyncio.CancelledError:  # the service stops, and this takes longer than it may then
+            self.service.unanswered += 1
+            if has_begun:
+                raise
+            stopped = Problem(503, "The service stopped before this was answered.", retry_after=5)
+            await stopped.response(request_id)(scope, receive, send_noted)
         finally:
             self._count(scope, status)
 

@@ -40,11 +40,18 @@ class Service:
     audit: dict[str, AuditLog] = field(default_factory=dict)
     """The audit log of each run."""
     is_draining: bool = False
+    unanswered: int = 0
+    """Requests that took longer than the service may take to stop."""
     explainers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="palbert-explain")
     )
     explaining: int = 0
     """Texts that wait for an explanation."""
+
+    def measure(self) -> None:
+        """Bring the metrics up to date that are counted elsewhere."""
+        self.metrics.queue.set(self.engine.texts)
+        self.metrics.count_dropped(sum(log.dropped for log in set(self.audit.values())))
 
     def admit(self, request: Request, texts: int) -> None:
         """Count a request's texts against the client's rate; raise Problem if it has to wait."""

@@ -57,7 +57,7 @@ class Settings:
     wait: float = 0.002
     """Seconds that the oldest request waits at most for others to share its batch."""
     read_timeout: float = 30.0
-    """Seconds in which the body of a request has to arrive."""
+    """Seconds in which the head of a request and its body have to arrive each, and its answer has to be read."""
     drain: float = 30.0
     """Seconds that requests have to end after SIGTERM."""
 
