@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import signal
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import uvicorn
-from uvicorn.supervisors import Multiprocess
+from uvicorn.server import HANDLED_SIGNALS
 
 from palbert.errors import PalbertError
 from palbert.runtime.stop_signals import terminate_as_interrupt
 from palbert.serving.app import build_app
 from palbert.serving.audit_log import AuditLog, default_log
+from palbert.serving.connections import Config, allow_connections
 from palbert.serving.engine import Engine
 from palbert.serving.gateway import Gateway
 from palbert.serving.keys import Keys
@@ -32,36 +33,38 @@ from palbert.serving.model import open_model
 from palbert.serving.runs import Runs, warm_up
 from palbert.serving.service import Service
 from palbert.serving.settings import Settings
-
-SETTINGS = "PALBERT_SERVE_SETTINGS"
-"""The environment variable by which workers get their settings."""
-MOST_CONNECTIONS = 4096
+from palbert.serving.workers import Workers, end_worker, worker_settings
+from palbert.terminal import log_to_terminal
 
 log = logging.getLogger(__name__)
 
 
 def run_server(settings: Settings) -> None:
     """Serve until SIGTERM or Ctrl-C; requests that have begun are answered."""
+    start = time.monotonic()
     with _listening(settings) as listener, _shared_metrics(settings):
         address = _address(listener)
         settings = replace(settings, port=listener.getsockname()[1])
+
+        def say_ready() -> None:
+            _say_ready(settings, address, time.monotonic() - start)
+
         if settings.workers > 1:
-            _ignore_after_the_end()
-            os.environ[SETTINGS] = json.dumps(asdict(settings), default=str)
-            log.info("Serving at %s with %d processes", address, settings.workers)
-            Workers(_config("palbert.serving.server:worker_app", settings), [listener]).run()
-            return
-        start = time.monotonic()
-        with terminate_as_interrupt():  # nothing has begun that would have to be answered
-            service = build_service(settings)
-        _say_ready(settings, address, time.monotonic() - start)
-        _ignore_after_the_end()
-        Server(_config(build_app(service), settings), service).run([listener])
-        log.info("Stopped; all requests that had begun were answered.")
+            config = _config("palbert.serving.server:worker_app", settings)
+            Workers(config, [listener], settings, say_ready).run()
+        else:
+            with terminate_as_interrupt():  # nothing has begun that would have to be answered
+                service = build_service(settings)
+            server = Server(_config(build_app(service), settings), service)
+            with _stopped_by_signals(server):
+                say_ready()
+                server.run([listener])
+    log.info("Stopped.")
 
 
 def build_service(settings: Settings) -> Service:
     """Load what is served."""
+    allow_connections()
     _share_cores(settings.workers)
     keys = Keys(settings.keys) if settings.keys else None  # a wrong file of keys is found before models are loaded
     models = [
@@ -87,17 +90,13 @@ def build_service(settings: Settings) -> Service:
 
 
 def worker_app() -> Gateway:
-    """Return the application of one of several processes; the settings come from the environment."""
-    from palbert.terminal import log_to_terminal
-
+    """Return the application of one of several processes."""
     log_to_terminal()
-    given = json.loads(os.environ[SETTINGS])
-    paths = {field.name for field in fields(Settings) if "Path" in str(field.type) and field.name != "runs"}
-    values: dict[str, Any] = {
-        name: Path(value) if name in paths and value is not None else value for name, value in given.items()
-    }
-    values["runs"] = tuple((name, Path(folder)) for name, folder in given["runs"])
-    return build_app(build_service(Settings(**values)))
+    settings = worker_settings()
+    try:
+        return build_app(build_service(settings))
+    except PalbertError as error:
+        end_worker(error)
 
 
 class Server(uvicorn.Server):
@@ -113,34 +112,23 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-class Workers(Multiprocess):
-    """uvicorn's workers; on SIGHUP each looks for new checkpoints, where uvicorn would start new processes."""
-
-    def handle_hup(self) -> None:
-        """Pass SIGHUP on."""
-        for process in self.processes:
-            if process.pid is not None:
-                os.kill(process.pid, signal.SIGHUP)
-
-
-def _config(app: Any, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(app: Any, settings: Settings) -> Config:
+    return Config(
         app,
         factory=isinstance(app, str),
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        patience=settings.read_timeout,
         loop="auto",  # uvloop where it is installed
         ws="none",
         workers=settings.workers,
         log_config=None,
-        log_level="warning",
+        log_level="error",  # what clients do wrong is counted, not logged
         access_log=False,
         server_header=False,
         date_header=True,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=settings.proxies or None,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=max(1, round(settings.drain)),
         timeout_worker_healthcheck=60,
     )
@@ -174,7 +162,8 @@ def _address(listener: socket.socket) -> str:
 
 def _say_ready(settings: Settings, address: str, seconds: float) -> None:
     names = ", ".join(name for name, _ in settings.runs)
-    log.info("Serving %s at %s after %.1f s", names, address, seconds)
+    processes = f" with {settings.workers} processes" if settings.workers > 1 else ""
+    log.info("Serving %s at %s%s after %.1f s", names, address, processes, seconds)
     if settings.is_open:
         log.info("Without API keys, only this machine may ask. To let others in: palbert serve key add NAME")
     if settings.audit != "off":
@@ -223,7 +212,18 @@ def _shared_metrics(settings: Settings) -> Iterator[None]:
         yield
 
 
-def _ignore_after_the_end() -> None:
-    """Take SIGTERM and SIGINT for a normal end: uvicorn raises them again when it has answered everything."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+@contextlib.contextmanager
+def _stopped_by_signals(server: Server) -> Iterator[None]:
+    """Take SIGTERM and Ctrl-C for a normal end; uvicorn raises them again when it has answered everything.
+
+    Before, while models are loaded, they end the process as they end others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.signal(number, server.handle_exit) for number in HANDLED_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

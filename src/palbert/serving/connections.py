@@ -1,0 +1,139 @@
+"""Connections: how many clients may be connected, and how long one may be silent where something is expected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+MOST, FEWEST = 4096, 64
+"""Connections per process, if it may open as many files, and connections that are tried in any case."""
+OTHER_FILES = 128
+"""Files that a process needs for everything else."""
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Type: application/problem+json\r\nContent-Length: 97\r\n\r\n"
+    b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many connections"}'
+)
+
+
+class Config(uvicorn.Config):
+    """uvicorn's settings with those of connections.
+
+    Args:
+        app: The application, or where it is.
+        patience: Seconds for which a connection may be silent before a request and within its head, and for which a
+            client may leave an answer unread.
+        settings: uvicorn's.
+    """
+
+    def __init__(self, app: Any, *, patience: float, **settings: Any) -> None:
+        super().__init__(app, http=Connection, **settings)
+        self.patience = patience
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection to a client; it is closed when the client lets the server wait.
+
+    uvicorn waits for ever for the first request, for the rest of a head, and for a client that reads nothing. If there
+    are too many connections, one that waits for a request makes room for the new one.
+    """
+
+    most = MOST
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._head, self._unread = _Timer(), _Timer()
+        self._earlier: list[RequestResponseCycle] = []
+        """Requests before the last one that may not be answered yet."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a request."""
+        others = self.connections if len(self.connections) >= self.most else ()
+        idle = next((each for each in others if isinstance(each, Connection) and each.is_idle), None)
+        super().connection_made(transport)
+        self._in_time(self._head)
+        if idle is not None:
+            self.connections.discard(idle)
+            idle.transport.close()
+        elif others:
+            transport.write(BUSY)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        super().data_received(data)
+        if self.is_idle and not self._head.is_on:
+            self._in_time(self._head)
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting for the head; what reads the body has a limit of its own."""
+        self._head.stop()
+        if not self.is_idle:  # the client did not wait for the answer to the request before this one
+            self._earlier = [each for each in [*self._earlier, self.cycle] if not each.response_complete]
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for a client to read an answer."""
+        super().pause_writing()
+        self._in_time(self._unread)
+
+    def resume_writing(self) -> None:
+        """Stop waiting for a client to read an answer."""
+        self._unread.stop()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let all requests know that nobody waits for their answers; uvicorn tells the last one."""
+        self._head.stop()
+        self._unread.stop()
+        for each in self._earlier:
+            each.disconnected = not each.response_complete
+            each.message_event.set()
+        super().connection_lost(exc)
+
+    def _in_time(self, timer: _Timer) -> None:
+        """End the connection unless the timer is stopped."""
+        assert isinstance(self.config, Config)
+        timer.start(self.loop, self.config.patience, self.transport.abort)
+
+
+class _Timer:
+    """Does something later, unless it is stopped."""
+
+    _handle: asyncio.TimerHandle | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self._handle is not None
+
+    def start(self, loop: asyncio.AbstractEventLoop, seconds: float, work: Callable[[], None]) -> None:
+        self.stop()
+        self._handle = loop.call_later(seconds, work)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+def allow_connections() -> None:
+    """Open as many files as the system allows, and have no more connections than that."""
+    with suppress(ImportError):  # on Windows, there is no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST + OTHER_FILES
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            Connection.most = max(FEWEST, min(MOST, soft - OTHER_FILES))

@@ -1,0 +1,153 @@
+"""Workers: several processes that answer at one address, and the one that looks after them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from pathlib import Path
+from socket import socket
+from typing import Any, NoReturn
+
+import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
+
+from palbert.errors import PalbertError
+from palbert.serving.settings import Settings
+
+SETTINGS, PLACE = "PALBERT_SERVE_SETTINGS", "PALBERT_SERVE_PLACE"
+"""The environment variables by which a worker gets its settings, and its place among the others."""
+AGAIN = 3.0
+"""Seconds between two starts in the same place, so that a process that cannot start costs little."""
+
+log = logging.getLogger(__name__)
+
+
+class Workers(Multiprocess):
+    """uvicorn's processes. Those that end are replaced, unless none of them could ever answer.
+
+    Args:
+        config: uvicorn's settings; its app is a function that begins with `worker_settings`.
+        sockets: Where they listen.
+        settings: The settings of each process.
+        say_ready: Is called when all processes answer.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket], settings: Settings, say_ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config, sockets)
+        os.environ[SETTINGS] = json.dumps(asdict(settings), default=str)
+        self.say_ready = say_ready
+        self.failure: int | None = None
+        """The exit code of the process for which all have to stop."""
+        self._ready: set[int] = set()
+        self._has_served = False
+        self._begun: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Look after the processes until SIGTERM or Ctrl-C; raise PalbertError if they cannot start."""
+        super().run()
+        if self.failure is not None:
+            raise PalbertError(f"A process ended with code {self.failure} before it could answer.")
+
+    def init_processes(self) -> None:
+        """Start all processes."""
+        for place in range(self.processes_num):
+            self.processes.append(self._begin(place))
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace processes that have ended or hang."""
+        for place, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
+                self._note_ready(process)
+            elif time.monotonic() > self._begun[place] + AGAIN or not self._has_served:
+                self._replace(place, process)
+
+    def handle_hup(self) -> None:
+        """Let each process look for new checkpoints, where uvicorn would start new processes."""
+        for process in self.processes:
+            if (
+                process.pid is not None and process.pid in self._ready
+            ):  # others load the newest one anyway, and would end
+                os.kill(process.pid, signal.SIGHUP)
+
+    def handle_ttin(self) -> None:
+        """Keep the number of processes: metrics and limits are shared by as many as there were."""
+
+    handle_ttou = handle_ttin
+
+    def terminate_all(self) -> None:
+        """Let all processes answer what they have begun; new connections are refused."""
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()
+
+    def _begin(self, place: int) -> Process:
+        self._begun[place] = time.monotonic()
+        os.environ[PLACE] = "again" if self._has_served else str(place)
+        process = Process(self.config, self.sockets)
+        process.start()
+        return process
+
+    def _replace(self, place: int, process: Process) -> None:
+        process.kill()
+        process.join()
+        assert process.pid is not None
+        self._ready.discard(process.pid)
+        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
+        if not self._has_served:
+            self.failure = process.exitcode
+            self.should_exit.set()
+            return
+        log.error("Process %s ended with code %s; another one takes its place.", process.pid, process.exitcode)
+        self.processes[place] = self._begin(place)
+
+    def _note_ready(self, process: Process) -> None:
+        if process.pid is None or process.pid in self._ready or not process.is_ready(timeout=1):
+            return
+        self._ready.add(process.pid)
+        if len(self._ready) == self.processes_num and not self._has_served:
+            self._has_served = True
+            self.say_ready()
+
+
+def worker_settings() -> Settings:
+    """Return the settings of this process, which ends with the one that has started it."""
+    threading.Thread(target=_end_with_parent, name="palbert-parent", daemon=True).start()
+    given = json.loads(os.environ[SETTINGS])
+    paths = {field.name for field in fields(Settings) if "Path" in str(field.type) and field.name != "runs"}
+    values: dict[str, Any] = {
+        name: Path(value) if name in paths and value is not None else value for name, value in given.items()
+    }
+    values["runs"] = tuple((name, Path(folder)) for name, folder in given["runs"])
+    return Settings(**values)
+
+
+def end_worker(error: PalbertError) -> NoReturn:
+    """End this process, which could not start; of several that fail together, one says why."""
+    from palbert.terminal import print_error
+
+    if os.environ[PLACE] in ("0", "again"):
+        print_error(error.message, error.hint)
+    sys.exit(STARTUP_FAILURE)
+
+
+def _end_with_parent() -> None:
+    """Stop when the process that looks after this one is gone, however it ended: its port would stay in use."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
