@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -190,3 +191,15 @@ class Crowd:
                 except Exception as error:
                     self.errors.append(error)
                     return
+
+
+@contextmanager
+def open_request(server: Server) -> Iterator[socket.socket]:
+    """Begin a request whose body never comes; the service says when it waits for it."""
+    head = (
+        b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 500\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(head)
+        yield connection

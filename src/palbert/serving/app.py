@@ -82,7 +82,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         service.is_draining = True
         await asyncio.sleep(0)  # what uvicorn has cancelled is counted now
         if service.unanswered:
-            log.warning("%d requests were not answered within %g s.", service.unanswered, service.settings.drain)
+            who = "1 request was" if service.unanswered == 1 else f"{service.unanswered} requests were"
+            log.warning("%s not answered within %g s.", who, service.settings.drain)
         for task in tasks:
             task.cancel()
         service.engine.close()
