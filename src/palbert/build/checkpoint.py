@@ -84,12 +84,18 @@ def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:
     return OpenedCheckpoint(model.to(machine.device).eval(), tokenizer, tasks, description, decisions, folder)
 
 
-def open_differentiable(opened: OpenedCheckpoint, machine: Machine) -> MultiTaskModel:
+def open_differentiable(opened: OpenedCheckpoint, machine: Machine, *, copy: bool = False) -> MultiTaskModel:
     """Return the model of a checkpoint that was prepared for inference, with layers that have gradients.
 
     Where preparing replaced no layers, that is the model itself. Otherwise it takes all other weights, such as the
     table of words, from the prepared model, and maps those of the replaced layers from the checkpoint's file: they take
     memory that the system can give to others, and is read again when needed. No weight has a gradient.
+
+    Args:
+        opened: The checkpoint.
+        machine: Where it answers.
+        copy: Copy weights where they would be mapped. A process that reads mapped weights is killed if somebody
+            writes over the file, which one that serves others must not be.
 
     Raises:
         CheckpointError: The checkpoint is not there any more, or is another one by now.
@@ -104,7 +110,8 @@ def open_differentiable(opened: OpenedCheckpoint, machine: Machine) -> MultiTask
         raise CheckpointError(
             f"{opened.folder}: was replaced by another checkpoint after it was loaded.", hint="Load the run again."
         )
-    model.load_state_dict({**weights, **own}, assign=True)
+    others = {name: value.clone() if copy else value for name, value in weights.items() if name not in own}
+    model.load_state_dict({**others, **own}, assign=True)
     return model.requires_grad_(False).eval()
 
 

@@ -18,6 +18,7 @@ from palbert.serving import about_routes
 from palbert.serving.embed_routes import embed, embeddings
 from palbert.serving.explain_routes import explain
 from palbert.serving.gateway import Gateway
+from palbert.serving.model import ServedModel
 from palbert.serving.page_routes import page_routes
 from palbert.serving.predict_routes import predict
 from palbert.serving.problems import Problem, respond
@@ -57,6 +58,14 @@ def _routes(service: Service) -> list[BaseRoute]:
     ]
 
 
+def _prepare(model: ServedModel) -> None:
+    """Open what explanations need while the checkpoint is still there."""
+    try:
+        model.predictor.explainer.prepare()
+    except Exception as error:
+        log.error("%s: answers cannot be explained: %s", model.name, error)
+
+
 async def _measure(service: Service) -> None:
     """Let the metrics of this process be up to date when another one is asked for those of all."""
     while True:
@@ -69,6 +78,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     """Start the engine and what watches for new checkpoints; at the end, close what writes."""
     service: Service = app.state.service
     service.engine.start()
+    for model in service.runs.all():  # in the thread that explains: nobody else waits for it
+        service.explainers.submit(_prepare, model)
     reloader = Reloader(service)
     tasks = [asyncio.ensure_future(reloader.watch())] if service.settings.watch else []
     if service.settings.workers > 1:

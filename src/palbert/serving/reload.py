@@ -66,6 +66,7 @@ class Reloader:
                 precision=settings.precision, trust=settings.trust,
             )  # fmt: skip
             differing = check_examples(new, model)
+            new.predictor.explainer.prepare()
         except (PalbertError, OSError) as error:
             self._say(model.name, f"{model.name}: the new checkpoint is not served, the former one is: {error}")
             return "failed"

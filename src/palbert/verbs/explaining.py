@@ -37,9 +37,17 @@ class AnswerExplainer:
         self.opened = opened
         self.inference = inference
         self.machine = machine
-        self.explainer = Explainer(tokenizer=opened.tokenizer, plain=self._plain, differentiable=self._differentiable)
         self._model: MultiTaskModel | None = None
         self._opening = threading.Lock()
+
+    @property
+    def explainer(self) -> Explainer:
+        """What explains; made anew each time, since two objects that hold each other would hold the model for long."""
+        return Explainer(tokenizer=self.opened.tokenizer, plain=self._plain, differentiable=self._differentiable)
+
+    def prepare(self) -> None:
+        """Read what explanations need now: later, the checkpoint may be gone, or be another one."""
+        self._open(copy=True)
 
     def __call__(
         self,
@@ -64,8 +72,9 @@ class AnswerExplainer:
         if interactions and len(columns) != 2:
             raise DataError(f"Task '{task.name}' takes single texts; interactions are those of the words of a pair.")
         names = task.target.explained
+        explainer = self.explainer
         return [
-            self.explainer(
+            explainer(
                 task,
                 texts,
                 target=names[which],
@@ -97,8 +106,12 @@ class AnswerExplainer:
 
     def _differentiable(self, number: Callable[[Tensor], Tensor]) -> Explained:
         """Return the function of a model with gradients, always in float32."""
+        return Explained(self._open(), number, self.machine.device)
+
+    def _open(self, *, copy: bool = False) -> MultiTaskModel:
+        """Return the model with gradients; open it first if it is not yet open."""
         with self._opening:
             if self._model is None:
                 with torch.inference_mode(False):  # weights that are loaded inside it could not be used outside
-                    self._model = open_differentiable(self.opened, self.machine)
-        return Explained(self._model, number, self.machine.device)
+                    self._model = open_differentiable(self.opened, self.machine, copy=copy)
+            return self._model

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +64,9 @@ def test_both_models_answer_alike_and_the_second_is_opened_once_when_needed(
 ) -> None:
     opened = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
         opened.append(1)
-        return open_differentiable(*arguments)
+        return open_differentiable(*arguments, **options)
 
     monkeypatch.setattr("palbert.verbs.explaining.open_differentiable", counted)
     model = palbert.load(trained, precision="fp32")
@@ -158,3 +160,28 @@ def test_a_long_text_is_explained_as_far_as_it_is_read(trained: Path, caplog: py
     [found] = model.explain("sst", ["dull " * 500], method="gradient-input")
     assert len(found.words) == model.tasks["sst"].max_length - 2
     assert "1 of 1 rows were longer" in caplog.text
+
+
+@pytest.mark.usefixtures("packing")
+def test_what_was_prepared_explains_when_the_checkpoint_is_overwritten(run_copy: Path) -> None:
+    model = palbert.load(run_copy, precision="fp32")
+    model.explainer.prepare()
+    [before] = model.explain("sts", [PAIR])
+    (run_copy / "checkpoints" / "best" / "model.safetensors").write_bytes(b"")  # ends a process that has it mapped
+    [after] = model.explain("sts", [PAIR])
+    assert after == before
+    (run_copy / "checkpoints" / "best" / "model.safetensors").unlink()
+    assert model.explain("sts", [PAIR]) == [before]
+
+
+def test_a_model_is_freed_when_the_last_reference_to_it_is_gone(trained: Path) -> None:
+    model = palbert.load(trained)
+    model.explain("sst", [TEXT])
+    alive = weakref.ref(model.inference.model)
+    gc.collect()
+    gc.disable()  # it runs seldom where few objects are made, while a service loads one checkpoint after the other
+    try:
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
