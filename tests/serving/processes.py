@@ -29,13 +29,22 @@ class Server:
     """A running `palbert serve`; leaving the context ends it and everything that it has started.
 
     Args:
-        arguments: What follows `palbert serve`; any free port is taken.
+        arguments: What follows `palbert serve`.
+        port: Any free one unless given.
         environment: Changes of the environment.
-        file_size: Bytes that no file of the process may exceed at the start, as on a full disk.
+        most_files: Files and connections that the process may have open.
     """
 
-    def __init__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "palbert", "serve", *map(str, arguments), "--port", "0"]
+    def __init__(
+        self,
+        *arguments: object,
+        port: int = 0,
+        environment: Mapping[str, str] | None = None,
+        most_files: int | None = None,
+    ) -> None:
+        command = [sys.executable, "-m", "palbert", "serve", *map(str, arguments), "--port", str(port)]
+        if most_files is not None:
+            command = ["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(most_files), *command]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -97,7 +106,8 @@ class Server:
         def is_ready() -> bool:
             assert self.process.poll() is None, f"the server ended:\n{self.log}"
             try:
-                return httpx.get(f"{self.url}/readyz", timeout=PATIENCE).status_code == 200
+                with self.client() as client:
+                    return client.get("/readyz").status_code == 200
             except httpx.TransportError:
                 return False
 
@@ -131,9 +141,9 @@ class Server:
 
 
 @contextmanager
-def serving(*arguments: object, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+def serving(*arguments: object, **settings: Any) -> Iterator[Server]:
     """Start a server and wait until it is ready."""
-    with Server(*arguments, environment=environment) as server:
+    with Server(*arguments, **settings) as server:
         server.wait_until_ready()
         yield server
 

@@ -37,7 +37,8 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         return await _joined(request, settings.max_body, too_long)
     except asyncio.CancelledError:
         if late:
-            raise Problem(408, f"The body did not arrive within {settings.read_timeout:g} s.") from None
+            detail = f"The body did not arrive within {settings.read_timeout:g} s."
+            raise Problem(408, detail, headers={"Connection": "close"}) from None
         raise
     except ClientDisconnect:
         raise Problem(HUNG_UP, "The client hung up before the body was complete.") from None

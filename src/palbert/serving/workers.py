@@ -27,8 +27,8 @@ from palbert.serving.settings import Settings
 
 SETTINGS, PLACE = "PALBERT_SERVE_SETTINGS", "PALBERT_SERVE_PLACE"
 """The environment variables by which a worker gets its settings, and its place among the others."""
-AGAIN = 3.0
-"""Seconds between two starts in the same place, so that a process that cannot start costs little."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two starts in the same place after many that failed; after the first one it is a second."""
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ class Workers(Multiprocess):
         self._ready: set[int] = set()
         self._has_served = False
         self._begun: dict[int, float] = {}
+        self._pause = dict.fromkeys(range(self.processes_num), 1.0)
+        self._heard: dict[int, float] = {}
 
     def run(self) -> None:
         """Look after the processes until SIGTERM or Ctrl-C; raise PalbertError if they cannot start."""
@@ -71,9 +73,9 @@ class Workers(Multiprocess):
         for place, process in enumerate(self.processes):
             if self.should_exit.is_set():
                 return
-            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
-                self._note_ready(process)
-            elif time.monotonic() > self._begun[place] + AGAIN or not self._has_served:
+            if self._is_alive(place, process):
+                self._note_ready(place, process)
+            elif time.monotonic() > self._begun[place] + self._pause[place] or not self._has_served:
                 self._replace(place, process)
 
     def handle_hup(self) -> None:
@@ -95,8 +97,16 @@ class Workers(Multiprocess):
             each.close()
         super().terminate_all()
 
+    def _is_alive(self, place: int, process: Process) -> bool:
+        """Return whether a process runs and has said so lately; it is not waited for long, as others may have ended."""
+        if not process.process.is_alive():
+            return False
+        if process.ping(timeout=1):
+            self._heard[place] = time.monotonic()
+        return time.monotonic() < self._heard[place] + self.config.timeout_worker_healthcheck
+
     def _begin(self, place: int) -> Process:
-        self._begun[place] = time.monotonic()
+        self._begun[place] = self._heard[place] = time.monotonic()
         os.environ[PLACE] = "again" if self._has_served else str(place)
         process = Process(self.config, self.sockets)
         process.start()
@@ -114,12 +124,16 @@ class Workers(Multiprocess):
             return
         log.error("Process %s ended with code %s; another one takes its place.", process.pid, process.exitcode)
         self.processes[place] = self._begin(place)
+        self._pause[place] = min(2 * self._pause[place], LONGEST_PAUSE)
 
-    def _note_ready(self, process: Process) -> None:
+    def _note_ready(self, place: int, process: Process) -> None:
         if process.pid is None or process.pid in self._ready or not process.is_ready(timeout=1):
             return
         self._ready.add(process.pid)
-        if len(self._ready) == self.processes_num and not self._has_served:
+        self._pause[place] = 1.0
+        if self._has_served:
+            log.info("Process %d answers.", process.pid)
+        elif len(self._ready) == self.processes_num:
             self._has_served = True
             self.say_ready()
 

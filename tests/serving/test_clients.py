@@ -1,0 +1,195 @@
+"""Clients that are many, slow, silent, gone or greedy."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.serving.processes import PATIENCE, Crowd, Server, open_request, serving, wait_for
+
+SHORT = {"task": "sst", "texts": ["A quiet little triumph."]}
+LONG = {"task": "sst", "texts": ["a good film and " * 120] * 256}
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_ten_times_the_load_is_refused_politely_in_constant_memory(run: Path) -> None:
+    asked = {"tasks": "all", "texts": ["a good film and " * 30] * 16}
+
+    def ask(client: httpx.Client, _: int) -> tuple[int, bool]:
+        answer = client.post("/v1/predict", json=asked)
+        return answer.status_code, "Retry-After" in answer.headers
+
+    with serving(run, "--queue", 32) as server, server.client() as client:
+        before = client.post("/v1/predict", json=SHORT).json()
+        with Crowd(server, ask, size=30) as crowd:  # the queue has room for two or three of them
+            crowd.wait_for_answers(400)
+            warm = server.memory()
+            crowd.wait_for_answers(2000)
+            grown = server.memory() - warm
+        after = client.post("/v1/predict", json=SHORT).json()
+        rejected = server.metric("palbert_rejected_total", reason="queue")
+        wait_for(lambda: server.metric("palbert_queue_texts") == 0, "the queue did not empty")
+        assert server.process.poll() is None
+    counts = Counter(crowd.answers)
+    assert crowd.errors == [] and set(counts) == {(200, False), (503, True)}
+    assert counts[503, True] > counts[200, False] > 0 and rejected == counts[503, True]
+    assert grown < 30_000_000
+    assert after == before
+    assert "Traceback" not in server.log
+
+
+def test_a_client_that_hangs_up_is_not_computed(run: Path) -> None:
+    with serving(run) as server, server.client() as client:
+        client.post("/v1/predict", json=LONG).raise_for_status()
+        tokens = server.metric("palbert_tokens_total")
+        gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
+        for connection in gone:
+            connection.sendall(post("/v1/predict", LONG))
+        wait_for(lambda: server.metric("palbert_queue_texts") > 6 * 256, "the requests did not wait")
+        for connection in gone:
+            connection.close()
+        wait_for(lambda: server.metric("palbert_queue_texts") == 0, "texts stay in the queue")
+        computed = server.metric("palbert_tokens_total") - tokens
+        hung_up = server.metric("palbert_requests_total", route="/v1/predict", status="499")
+        failed = server.metric("palbert_requests_total", status="500")
+    assert computed < 0.8 * 12 * tokens and hung_up > 2 and failed == 0
+    assert "Traceback" not in server.log
+
+
+@pytest.fixture(scope="module")
+def impatient(made: Path) -> Iterator[Server]:
+    """Start a server that waits for half a second only."""
+    with serving(made, "--read-timeout", 0.5, "--audit", "off") as server:
+        yield server
+
+
+def test_slow_clients_are_cut_off(impatient: Server) -> None:
+    with open_request(impatient) as no_body:
+        assert b" 100 " in no_body.recv(100)
+        answer = read_to_end(no_body)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"The body did not arrive within 0.5 s." in answer
+    for begin in (b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"\r\n"):
+        with connected(impatient) as silent:
+            silent.sendall(begin)
+            assert read_to_end(silent) == b""
+
+
+def test_a_head_that_comes_drop_by_drop_is_cut_off(impatient: Server) -> None:
+    with connected(impatient) as slow, pytest.raises(OSError):
+        slow.sendall(b"GET /healthz HTTP/1.1\r\n")
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            slow.sendall(b"X: y\r\n")
+            time.sleep(0.05)
+
+
+def test_a_client_that_reads_nothing_is_cut_off(impatient: Server) -> None:
+    request = post("/v1/embed", {"texts": ["A quiet little triumph."] * 256})
+    with connected(impatient) as deaf, pytest.raises(ConnectionError):
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            deaf.sendall(request)
+    with impatient.client() as client:
+        assert client.get("/readyz").status_code == 200
+    assert "Traceback" not in impatient.log
+
+
+def test_a_keep_alive_connection_outlives_the_read_timeout_between_requests(impatient: Server) -> None:
+    before = impatient.metric("palbert_requests_total", route="/v1/predict", status="200")
+    with impatient.client() as client:
+        for _ in range(3):
+            assert client.post("/v1/predict", json=SHORT).status_code == 200
+            time.sleep(0.7)  # longer than a head may take, shorter than uvicorn keeps connections
+    assert impatient.metric("palbert_requests_total", route="/v1/predict", status="200") == before + 3
+
+
+def test_idle_connections_do_not_stop_others(run: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(serving(run, most_files=300))
+        client = stack.enter_context(server.client())
+        idle = []
+        for _ in range(12):
+            idle += [stack.enter_context(connected(server)) for _ in range(50)]
+            assert client.post("/v1/predict", json=SHORT).status_code == 200
+        last = idle[-1]
+        last.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert last.recv(1000).startswith(b"HTTP/1.1 200 ")
+        client.post("/v1/predict", json=SHORT).raise_for_status()
+    assert "Traceback" not in server.log
+
+
+def test_where_all_connections_are_busy_new_ones_are_told_to_come_back(run: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(serving(run, most_files=100))  # at least 64 connections are tried
+        busy = [stack.enter_context(open_request(server)) for _ in range(64)]
+        for each in busy:
+            assert b" 100 " in each.recv(100)
+        with connected(server) as another:
+            answer = read_to_end(another)
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 5" in answer
+        head, _, content = answer.partition(b"\r\n\r\n")
+        assert f"Content-Length: {len(content)}".encode() in head and json.loads(content)["status"] == 503
+        busy.pop().close()
+        wait_for(lambda: is_answered(server), "a free connection was not used")
+
+
+def is_answered(server: Server) -> bool:
+    try:
+        with server.client() as client:
+            return client.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_a_huge_request_does_not_keep_others_waiting(run: Path) -> None:
+    finished: dict[str, float] = {}
+    with serving(run) as server:
+
+        def ask_much() -> None:
+            with server.client() as client:
+                client.post("/v1/predict", json={"task": "sst", "texts": ["a good film and " * 120] * 256})
+                finished["much"] = time.monotonic()
+
+        with server.client() as client:
+            client.post("/v1/predict", json=SHORT)
+            threads = [threading.Thread(target=ask_much) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            wait_for(lambda: server.metric("palbert_queue_texts") > 256, "the huge requests did not wait")
+            for _ in range(3):
+                assert client.post("/v1/predict", json=SHORT).status_code == 200
+            waiting = server.metric("palbert_queue_texts")
+            finished["little"] = time.monotonic()
+            for thread in threads:
+                thread.join(PATIENCE)
+    assert waiting > 0 and finished["little"] < finished["much"]
+
+
+@contextlib.contextmanager
+def connected(server: Server) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        yield connection
+
+
+def post(path: str, body: object) -> bytes:
+    """Write a request out."""
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    """Read until the service closes the connection."""
+    found = b""
+    while part := connection.recv(65536):
+        found += part
+    return found
