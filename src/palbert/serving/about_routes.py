@@ -8,7 +8,7 @@ from starlette.responses import Response
 from palbert.serving.bodies import reply
 from palbert.serving.openapi import docs_page, openapi
 from palbert.serving.problems import Problem
-from palbert.serving.service import Service
+from palbert.serving.service import STOPPING, Service
 
 
 async def tasks(request: Request) -> Response:
@@ -18,7 +18,10 @@ async def tasks(request: Request) -> Response:
 
 
 async def healthz(request: Request) -> Response:
-    """Say that the process answers."""
+    """Say that the process answers, and can compute."""
+    service: Service = request.app.state.service
+    if service.engine.has_died:
+        raise Problem(500, "The thread that computes has ended; the server's log says why.")
     return reply({"status": "ok"})
 
 
@@ -26,7 +29,7 @@ async def readyz(request: Request) -> Response:
     """Say whether texts are answered: not while the service drains."""
     service: Service = request.app.state.service
     if service.is_draining:
-        raise Problem(503, "The service is stopping.", retry_after=5)
+        raise Problem(503, STOPPING, retry_after=5)
     return reply({"status": "ready", "runs": [model.about for model in service.runs.all()]})
 
 
@@ -47,4 +50,4 @@ async def docs(request: Request) -> Response:
     """Show the OpenAPI description as a page."""
     service: Service = request.app.state.service
     headers = {"Content-Security-Policy": "default-src 'none'; style-src 'self'", "X-Content-Type-Options": "nosniff"}
-    return Response(docs_page(openapi(service.settings)), media_type="text/html", headers=headers)
+    return Response(docs_page(service.settings), media_type="text/html", headers=headers)

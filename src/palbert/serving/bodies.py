@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
+from anyio import fail_after
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -13,37 +13,27 @@ from palbert.serving.problems import HUNG_UP, Problem, item_error
 from palbert.serving.settings import Settings
 from palbert.verbs.texts import Text
 
+LONGEST_NUMBER = 19
+"""Digits of a Content-Length that are read; a longer number is too large anyway."""
+
 
 async def read_body(request: Request, settings: Settings) -> bytes:
     """Return the body of a request; raise Problem if it is too long, too slow, or not said to be JSON."""
-    if not request.headers.get("content-type", "").startswith("application/json"):
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         # Pages of other sites cannot send this type without asking first, which is not answered.
         raise Problem(415, "Expected a body of JSON.", hint="Send the header Content-Type: application/json.")
     too_long = Problem(413, f"Expected at most {settings.max_body:,} bytes.", hint="Send fewer texts per request.")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > settings.max_body:
+    if length.isdecimal() and int(length[:LONGEST_NUMBER]) > settings.max_body:
         raise too_long
-    reading = asyncio.current_task()
-    assert reading is not None
-    late = False
-
-    def stop() -> None:
-        nonlocal late
-        late = True
-        reading.cancel()
-
-    timer = asyncio.get_running_loop().call_later(settings.read_timeout, stop)
     try:
-        return await _joined(request, settings.max_body, too_long)
-    except asyncio.CancelledError:
-        if late:
-            detail = f"The body did not arrive within {settings.read_timeout:g} s."
-            raise Problem(408, detail, headers={"Connection": "close"}) from None
-        raise
+        with fail_after(settings.read_timeout):
+            return await _joined(request, settings.max_body, too_long)
+    except TimeoutError:
+        late = f"The body did not arrive within {settings.read_timeout:g} s."
+        raise Problem(408, late, headers={"Connection": "close"}) from None  # what still comes is no request
     except ClientDisconnect:
         raise Problem(HUNG_UP, "The client hung up before the body was complete.") from None
-    finally:
-        timer.cancel()
 
 
 async def _joined(request: Request, most: int, too_long: Problem) -> bytes:
@@ -59,16 +49,16 @@ async def _joined(request: Request, most: int, too_long: Problem) -> bytes:
 
 
 def reply(content: Any) -> Response:
-    """Return an answer as JSON."""
-    return Response(to_json(content), media_type="application/json")
+    """Return an answer as JSON, which has no NaN: it becomes null."""
+    return Response(to_json(content, inf_nan_mode="null"), media_type="application/json")
 
 
-def check_count(items: list[Any], most: int) -> None:
-    """Raise Problem if a request has no or too many texts."""
+def check_count(items: list[Any], most: int, *, name: str = "texts") -> None:
+    """Raise Problem if a request has no or too many texts; `name` is what the body calls them."""
     if not items:
-        raise Problem(422, "texts: expected at least one text.")
+        raise Problem(422, f"{name}: expected at least one text.")
     if len(items) > most:
-        raise Problem(422, f"texts: expected at most {most}, found {len(items)}.", hint="Send several requests.")
+        raise Problem(422, f"{name}: expected at most {most}, found {len(items)}.", hint="Send several requests.")
 
 
 def read_item(index: int, item: Any, settings: Settings) -> Text | dict[str, Any]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from palbert.errors import did_you_mean
 from palbert.serving.bodies import check_count, read_body, read_item, reply
 from palbert.serving.jobs import Call
-from palbert.serving.model import ServedModel
-from palbert.serving.problems import Problem
+from palbert.serving.model import NOT_A_NUMBER, ServedModel
+from palbert.serving.problems import Problem, item_error
 from palbert.serving.schemas import EmbedBody, EmbeddingsBody, parse
 from palbert.serving.service import Service
+from palbert.serving.settings import Settings
 
 
 async def embed(request: Request) -> Response:
@@ -22,9 +25,11 @@ async def embed(request: Request) -> Response:
     service: Service = request.app.state.service
     asked: EmbedBody = parse(EmbedBody, await read_body(request, service.settings))
     model = service.runs.get(asked.run)
-    items = list(asked.texts)
-    call, errors = await _vectors(service, request, model, items, asked)
-    vectors = [call.vectors.get(row) for row in range(len(items))]
+    if asked.task is not None and asked.task not in model.tasks:
+        raise Problem(404, f"Unknown task '{asked.task}'.", hint=did_you_mean(asked.task, model.tasks))
+    check_count(asked.texts, service.settings.max_items)
+    call, errors = await _vectors(service, request, model, asked.texts, asked)
+    vectors = [call.vectors.get(row) for row in range(len(asked.texts))]
     content = {"vectors": [None if vector is None else vector.tolist() for vector in vectors], "run": model.about}
     return reply(content | ({"errors": errors} if errors else {}))
 
@@ -38,9 +43,11 @@ async def embeddings(request: Request) -> Response:
     if asked.dimensions not in (None, width):
         raise Problem(422, f"dimensions: the vectors have {width} numbers; they cannot be shortened.")
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
-    call, errors = await _vectors(service, request, model, list(texts), EmbedBody(texts=[], normalise=True))
+    check_count(texts, service.settings.max_items, name="input")
+    call, errors = await _vectors(service, request, model, texts, EmbedBody(texts=[], normalise=True))
     if errors:
-        raise Problem(422, f"input.{errors[0]['index']}: {errors[0]['detail']}")
+        first = errors[0]
+        raise Problem(first["status"], f"input.{first['index']}: {first['detail']}", hint=first.get("hint"))
     data = [
         {"object": "embedding", "index": row, "embedding": _encoded(call.vectors[row], asked.encoding_format)}
         for row in range(len(texts))
@@ -50,32 +57,31 @@ async def embeddings(request: Request) -> Response:
 
 
 async def _vectors(
-    service: Service, request: Request, model: ServedModel, items: list[Any], asked: EmbedBody
+    service: Service, request: Request, model: ServedModel, items: Sequence[Any], asked: EmbedBody
 ) -> tuple[Call, list[dict[str, Any]]]:
     """Compute the vectors of single texts; return them with the errors of those that have none."""
-    check_count(items, service.settings.max_items)
     lane = model.vector_lane(asked.pooling, asked.task)
     service.admit(request, len(items))
-    texts = [read_item(index, item, service.settings) for index, item in enumerate(items)]
-    good = [row for row, text in enumerate(texts) if isinstance(text, str)]
+    texts = [_single(index, item, service.settings) for index, item in enumerate(items)]
+    good = {row: text for row, text in enumerate(texts) if isinstance(text, str)}
     call = service.call(request, model)
     call.normalise = asked.normalise
     if good:
-        call.add(lane, [[texts[row] for row in good]], good, ())  # type: ignore[misc]
+        call.add(lane, [list(good.values())], list(good), ())
     await service.answer(request, call)
-    service.log(request, model, [("embed", texts[row], {}) for row in good])  # type: ignore[misc]
-    errors = [
-        {
-            "index": row,
-            "detail": text["error"]["detail"] if isinstance(text, dict) else "Expected one text, found a pair.",
-        }
-        for row, text in enumerate(texts)
-        if not isinstance(text, str)
-    ]
-    broken = [row for row in good if not np.isfinite(call.vectors[row]).all()]
-    if broken:
-        raise Problem(500, f"The vector of text {broken[0]} is not a number.")
-    return call, errors
+    service.log(request, model, [("embed", text, {}) for text in good.values()])
+    errors = [text["error"] for text in texts if isinstance(text, dict)]
+    for row in good:
+        if not np.isfinite(call.vectors[row]).all():
+            del call.vectors[row]
+            errors.append(item_error(row, NOT_A_NUMBER, status=500)["error"])
+    return call, sorted(errors, key=lambda error: error["index"])
+
+
+def _single(index: int, item: Any, settings: Settings) -> str | dict[str, Any]:
+    """Return a text, or what is answered in its place."""
+    text = read_item(index, item, settings)
+    return item_error(index, "Expected one text, found a pair.") if isinstance(text, tuple) else text
 
 
 def _encoded(vector: np.ndarray[Any, Any], form: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -25,6 +26,10 @@ class QueueFullError(Exception):
         self.seconds = seconds
 
 
+class ClosedError(Exception):
+    """The engine has been told to end, so it takes no more calls."""
+
+
 class Watcher(Protocol):
     """Is told what the engine does, in the engine's thread."""
 
@@ -34,7 +39,7 @@ class Watcher(Protocol):
 
 
 class Engine:
-    """Computes calls in batches; one thread for all models, since they share the cores or the GPU.
+    """Computes calls in batches; one thread for all models, which take turns, since they share the cores or the GPU.
 
     A batch is computed when it is full, when as many requests wait as the last batches had, or when the oldest request
     has waited for `wait` seconds: a single client never waits, and under load nobody does, since the next requests come
@@ -65,9 +70,16 @@ class Engine:
         """Begin to compute."""
         self._thread.start()
 
+    @property
+    def has_died(self) -> bool:
+        """Whether the thread has ended although nobody told it to: nothing will be computed any more."""
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._closing
+
     def put(self, call: Call) -> None:
-        """Let a call wait for a batch; raise QueueFullError if too many texts wait already."""
+        """Let a call wait for a batch; raise QueueFullError if too many texts wait already, ClosedError at the end."""
         with self._changed:
+            if self._closing:
+                raise ClosedError
             if self.texts >= self.queue:
                 raise QueueFullError(self.texts / self._texts_per_second if self._texts_per_second else 1.0)
             self.texts += call.left
@@ -100,12 +112,16 @@ class Engine:
             self._accept(new)
             model = self._ready()
             if model is not None:
-                self._compute(model, self._queues[model].take(model.inference.budget))
+                self._queues[model] = waiting = self._queues.pop(model)  # to the end: the others come next
+                self._compute(model, waiting.take(model.inference.budget))
 
     def _accept(self, calls: Sequence[Call]) -> None:
         """Tokenize new calls, those of a model together, and queue their jobs."""
         by_model: dict[ServedModel, list[Job]] = {}
         for call in calls:
+            if call.is_cancelled:
+                self._release(call.left)
+                continue
             by_model.setdefault(call.model, []).extend(call.jobs)
         for model, jobs in by_model.items():
             tokenized = _each(model.tokenize, jobs, self._fail)
@@ -114,18 +130,17 @@ class Engine:
             self._release(sum(map(len, jobs)) - sum(map(len, tokenized)))
 
     def _ready(self) -> ServedModel | None:
-        """Return the model whose oldest request came first, once it has waited long enough for others."""
+        """Return the next model whose requests have waited long enough for others; models take turns."""
         self._tidy()
-        if not self._queues:
-            return None
-        model = min(self._queues, key=lambda each: self._queues[each].oldest())
-        waiting = self._queues[model]
-        left = waiting.oldest() + self.wait - time.monotonic()
-        full = waiting.waiting(model.inference.budget) >= model.inference.budget
-        if full or left <= 0 or len(waiting) >= max(self._expected) or self._closing:
-            return model
+        left = math.inf
+        for model, waiting in self._queues.items():
+            still = waiting.oldest() + self.wait - time.monotonic()
+            full = waiting.waiting(model.inference.budget) >= model.inference.budget
+            if full or still <= 0 or len(waiting) >= max(self._expected) or self._closing:
+                return model
+            left = min(left, still)
         with self._changed:
-            if not self._new:
+            if self._queues and not self._new:
                 self._changed.wait(left)
         return None
 
@@ -151,14 +166,21 @@ class Engine:
                 complete.append(call)
         jobs = [job for call in complete for job in call.jobs]
         decided = set(_each(model.decide, jobs, self._fail))
+        self._release(sum(len(piece.rows) for piece in pieces))  # who has its answer may ask again at once
         finish([(call, None) for call in complete if decided.issuperset(call.jobs)])
-        seconds = time.monotonic() - start
+        self._note(model, pieces, time.monotonic() - start)
+
+    def _note(self, model: ServedModel, pieces: Sequence[Piece], seconds: float) -> None:
+        """Remember what the next decisions need of a batch, and tell the watcher."""
         rows = sum(len(piece.rows) for piece in pieces)
-        self._release(rows)
         self._expected = [self._expected[1], len({piece.job for piece in pieces})]
-        self._texts_per_second = 0.8 * self._texts_per_second + 0.2 * rows / max(seconds, 1e-6)
+        speed = rows / max(seconds, 1e-6)
+        self._texts_per_second = 0.8 * (self._texts_per_second or speed) + 0.2 * speed
         if self.watcher:
-            self.watcher.batch(model, pieces, seconds)
+            try:
+                self.watcher.batch(model, pieces, seconds)
+            except Exception:  # such as metrics of several processes on a full disk: answers do not need them
+                log.exception("A batch was not counted.")
 
     def _fail(self, failed: Piece | Job, error: Exception) -> None:
         """End a call with an error; its other rows are not computed."""

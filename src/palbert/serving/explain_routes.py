@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,12 +14,13 @@ from starlette.responses import Response
 from palbert.errors import PalbertError, did_you_mean
 from palbert.serving.bodies import check_count, read_body, read_item, reply
 from palbert.serving.model import ServedModel
-from palbert.serving.problems import HUNG_UP, Problem, item_error, problem_of
+from palbert.serving.problems import Problem, item_error, problem_of
 from palbert.serving.schemas import ExplainBody, parse
 from palbert.serving.service import Service
-from palbert.verbs.texts import Text, columns_of
+from palbert.verbs.texts import WANTED, Text
 
 Answer = dict[str, Any]
+log = logging.getLogger(__name__)
 
 
 async def explain(request: Request) -> Response:
@@ -46,24 +48,32 @@ async def explain(request: Request) -> Response:
 
 def _explained(model: ServedModel, asked: ExplainBody, index: int, item: Text) -> Answer:
     """Explain one answer; return what stands in its place if that is not possible."""
-    predictor = model.predictor
-    try:
-        columns_of(model.tasks[asked.task], [item])
+    task, predictor = model.tasks[asked.task], model.predictor
+    if (1 if isinstance(item, str) else len(item)) != len(task.text):
+        return item_error(index, f"Task '{task.name}' takes {WANTED[task.kind]}.")
+
+    def work() -> Answer:
         [found] = predictor.explain(
-            asked.task, [item], target=asked.target, method=asked.method, interactions=asked.interactions
+            task.name, [item], target=asked.target, method=asked.method, interactions=asked.interactions
         )
         answer = found.as_dict()
         if asked.similar:
-            [near] = predictor.similar(asked.task, [item], count=asked.similar)
+            [near] = predictor.similar(task.name, [item], count=asked.similar)
             answer["similar"] = [row.as_dict() for row in near]
         return answer
-    except PalbertError as error:
-        return _failed(index, error)
+
+    return _unless_failed(index, work)
 
 
-def _failed(index: int, error: PalbertError) -> Answer:
-    problem = problem_of(error)
-    return item_error(index, problem.detail, hint=problem.hint, status=problem.status)
+def _unless_failed(index: int, work: Callable[[], Answer]) -> Answer:
+    """Return what work returns, or what stands in its place if it fails: one text must not fail others."""
+    try:
+        return work()
+    except Exception as error:
+        if not isinstance(error, PalbertError):
+            log.exception("An explanation failed.")
+        problem = problem_of(error)
+        return item_error(index, problem.detail, hint=problem.hint, status=problem.status)
 
 
 async def add_explanations(
@@ -80,10 +90,7 @@ async def add_explanations(
     def work(row: int, task: str) -> Answer:
         item = items[row]
         assert not isinstance(item, dict)
-        try:
-            return model.predictor.explain(task, [item], method=method)[0].as_dict()
-        except PalbertError as error:
-            return _failed(row, error)
+        return _unless_failed(row, lambda: model.predictor.explain(task, [item], method=method)[0].as_dict())
 
     found = await in_turn(service, request, [partial(work, row, task) for row, task in places])
     for (row, task), explanation in zip(places, found, strict=True):
@@ -100,15 +107,15 @@ async def in_turn(service: Service, request: Request, work: Sequence[Callable[[]
         service.metrics.rejected.labels("queue").inc()
         raise Problem(503, "Too many texts are waiting for explanations.", retry_after=2)
     service.explaining += len(work)
-    left = len(work)
-    found = []
-    try:
-        for each in work:
-            found.append(await asyncio.get_running_loop().run_in_executor(service.explainers, each))
+    found: list[Answer] = []
+
+    async def each() -> list[Answer]:
+        for piece in work:
+            found.append(await asyncio.get_running_loop().run_in_executor(service.explainers, piece))
             service.explaining -= 1
-            left -= 1
-            if left and await request.is_disconnected():
-                raise Problem(HUNG_UP, "The client hung up.")
+        return found
+
+    try:
+        return await service.unless_gone(request, asyncio.ensure_future(each()))
     finally:
-        service.explaining -= left
-    return found
+        service.explaining -= len(work) - len(found)

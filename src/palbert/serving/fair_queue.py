@@ -12,7 +12,7 @@ class FairQueue:
     """Jobs whose rows wait to be computed by one model, by client.
 
     Clients take turns: each gets the same share of a batch's tokens, and what one does not need goes to the others. The
-    client that was served first goes to the end. Not safe under threads: the caller holds a lock.
+    client that was served first goes to the end. Only one thread may use it.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class FairQueue:
             room -= self._take_from(client, room // (len(turns) - number), pieces)
         for client in turns:  # what the others left
             room -= self._take_from(client, room, pieces)
-        self._tidy(turns)
+        self._tidy(turns, {piece.job for piece in pieces if not piece.job.left})
         return pieces
 
     def _first(self, client: str) -> Job:
@@ -82,12 +82,12 @@ class FairQueue:
             taken += piece.tokens
         return taken
 
-    def _tidy(self, turns: list[str]) -> None:
+    def _tidy(self, turns: list[str], done: set[Job]) -> None:
         """Forget jobs without rows left; the first client goes to the end."""
+        for job in done:
+            self._clients[job.call.client].remove(job)
         for number, client in enumerate(turns):
             jobs = self._clients[client]
-            while jobs and not jobs[0].left:
-                jobs.popleft()
             if number == 0 or not jobs:
                 del self._clients[client]
                 if jobs:

@@ -11,11 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from palbert.serving.problems import Problem
 from palbert.serving.service import Service
-from palbert.serving.settings import LOOPBACK
+from palbert.serving.settings import GUARDED, LOOPBACK
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-GUARDED = ("/v1/", "/metrics", "/report/")
-"""Paths that need a key where there are keys."""
 ROUTES = ("/v1/predict", "/v1/embed", "/v1/embeddings", "/v1/explain", "/v1/tasks", "/metrics", "/healthz", "/readyz")
 """The routes that are counted by name; all others are counted together, since anybody can ask for any path."""
 
@@ -49,7 +47,7 @@ class Gateway:
             nonlocal status, has_begun
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,9 +154,13 @@ class Call:
 
 
 def finish(calls: Sequence[tuple[Call, Exception | None]]) -> None:
-    """Wake up what waits for calls, from any thread; all calls belong to one event loop."""
-    if calls:
-        calls[0][0].loop.call_soon_threadsafe(_wake, calls)
+    """Wake up what waits for calls, from any thread."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Call, Exception | None]]] = {}
+    for call, error in calls:
+        by_loop.setdefault(call.loop, []).append((call, error))
+    for loop, own in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+            loop.call_soon_threadsafe(_wake, own)
 
 
 def _wake(calls: Sequence[tuple[Call, Exception | None]]) -> None:

@@ -24,6 +24,8 @@ from palbert.tasks.spec import Task
 from palbert.verbs.predict import Predictor, load
 
 NOT_A_NUMBER = "The model's output for this text is not a number."
+ATTEMPTS = 3
+"""How often a checkpoint is loaded that is replaced meanwhile."""
 
 
 class ServedModel:
@@ -89,10 +91,12 @@ class ServedModel:
         for piece in pieces:
             lanes.setdefault(piece.job.lane, []).append(piece)
         asked = [self._asked(lane, own) for lane, own in lanes.items()]
-        for (lane, own), outputs in zip(lanes.items(), self.inference.run_together(asked), strict=True):
+        outputs = self.inference.run_together(asked)
+        named = [self._by_task(lane, own, found) for (lane, own), found in zip(lanes.items(), outputs, strict=True)]
+        # Nothing is kept before all of it is there: if this fails, each piece is computed again by itself.
+        for own, by_task in zip(lanes.values(), named, strict=True):
             sizes = [len(piece.rows) for piece in own]
-            named = self._by_task(lane, own, outputs)
-            for name, found in named.items():
+            for name, found in by_task.items():
                 for piece, rows in zip(own, torch.split(found, sizes), strict=True):
                     piece.job.keep(name, piece.rows, rows)
 
@@ -151,13 +155,15 @@ class ServedModel:
 def open_model(
     name: str, folder: Path, *, checkpoint: str | None, device: str, precision: Precision, trust: bool
 ) -> ServedModel:
-    """Load a run to be served, and let it answer its examples once, so that no client pays for the first pass."""
-    files = RunFolder(folder).checkpoint(checkpoint)
-    found = fingerprint_of(files)
-    predictor = load(folder, checkpoint=checkpoint, device=device, precision=precision, trust=trust)
-    if not predictor.tasks:
-        raise CheckpointError(f"{folder}: has no tasks to answer.", hint="Give the folder of a run.")
-    return ServedModel(name, folder, predictor, found)
+    """Load a run to be served; raise CheckpointError if there is none, or it changes again and again meanwhile."""
+    for _ in range(ATTEMPTS):
+        found = fingerprint_of(RunFolder(folder).checkpoint(checkpoint))
+        predictor = load(folder, checkpoint=checkpoint, device=device, precision=precision, trust=trust)
+        if not predictor.tasks:
+            raise CheckpointError(f"{folder}: has no tasks to answer.", hint="Give the folder of a run.")
+        if found == fingerprint_of(RunFolder(folder).checkpoint(checkpoint)):
+            return ServedModel(name, folder, predictor, found)
+    raise CheckpointError(f"{folder}: its checkpoint changed while it was loaded.", hint="Try again later.")
 
 
 def fingerprint_of(checkpoint: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from palbert import __version__
 from palbert.serving.schemas import EmbedBody, EmbeddingsBody, ExplainBody, PredictBody
-from palbert.serving.settings import Settings
+from palbert.serving.settings import GUARDED, Settings
 
 REF = "#/components/schemas/{model}"
 BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
@@ -90,12 +91,14 @@ PROBLEMS = {
     415: "The body is not said to be JSON.",
     422: "The body is not what is expected; the detail says where.",
     429: "The client's limit of texts per second is reached; Retry-After says when to ask again.",
+    499: "The client hung up.",
     503: "Too many texts are waiting, or the service is stopping; Retry-After says when to ask again.",
 }
 
 
+@lru_cache(1)
 def openapi(settings: Settings) -> dict[str, Any]:
-    """Return the description, as OpenAPI 3.1."""
+    """Return the description, as OpenAPI 3.1; it is not to be changed."""
     bodies: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = []
     bodies += [(body, "validation") for body, _, _ in BODIES.values()]
     _, definitions = models_json_schema(bodies, ref_template=REF)
@@ -117,6 +120,7 @@ def openapi(settings: Settings) -> dict[str, Any]:
                 "operationId": path.rpartition("/")[2],
                 "summary": summary,
                 "responses": {"200": answer, **_problems((401, 403, 503))},
+                **({} if path.startswith(GUARDED) else {"security": []}),
             }
         }
     described: dict[str, Any] = {
@@ -150,10 +154,11 @@ def _limits(settings: Settings) -> str:
     )
 
 
-def docs_page(described: dict[str, Any]) -> str:
+@lru_cache(1)
+def docs_page(settings: Settings) -> str:
     """Return a page of the description."""
     templates = Environment(
         loader=PackageLoader("palbert.serving", "templates"), autoescape=True, undefined=StrictUndefined
     )
     templates.filters["as_json"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
-    return templates.get_template("docs.html.jinja").render(described=described)
+    return templates.get_template("docs.html.jinja").render(described=openapi(settings))

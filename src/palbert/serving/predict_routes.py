@@ -42,10 +42,11 @@ async def predict(request: Request) -> Response:
         method = "gradient-input" if asked.explain is True else asked.explain
         await add_explanations(service, request, model, items, results, method)
     rows = [
-        (task, item, answer)
+        (task.name, item, result if "error" in result else result[task.name])
         for item, result in zip(items, results, strict=True)
         if not isinstance(item, dict)
-        for task, answer in result.items()
+        for task in tasks
+        if "error" in result or task.name in result
     ]
     service.log(request, model, rows)
     for task in tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -50,7 +51,7 @@ class Problem(Exception):
         """Return the members of the problem."""
         values = {
             "type": "about:blank",
-            "title": TITLES[self.status],
+            "title": TITLES.get(self.status, "Error"),
             "status": self.status,
             "detail": self.detail,
         }
@@ -60,7 +61,7 @@ class Problem(Exception):
         """Return the response."""
         headers = dict(self.headers)
         if self.retry_after is not None:
-            headers["Retry-After"] = str(max(1, round(self.retry_after + 0.5)))
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         content = self.as_dict() | {"request_id": request_id}
         return Response(to_json(content), self.status, headers=headers, media_type=MEDIA_TYPE)
 

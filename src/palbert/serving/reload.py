@@ -67,13 +67,13 @@ class Reloader:
             )  # fmt: skip
             differing = check_examples(new, model)
             new.predictor.explainer.prepare()
+            self.service.runs.replace(new)
         except (PalbertError, OSError) as error:
             self._say(model.name, f"{model.name}: the new checkpoint is not served, the former one is: {error}")
             return "failed"
         except Exception:
             log.exception("%s: the new checkpoint is not served, the former one is.", model.name)
             return "failed"
-        self.service.runs.replace(new)
         self._said.pop(model.name, None)
         log.info("%s: serving %s in place of %s; %d answers to examples differ",
                  model.name, new.fingerprint, model.fingerprint, differing)  # fmt: skip

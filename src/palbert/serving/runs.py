@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from palbert.errors import PalbertError, did_you_mean
 from palbert.recipe.paths import SAMPLES_FOLDER
@@ -64,13 +65,13 @@ def describe(model: ServedModel, *, is_default: bool) -> dict[str, Any]:
         **model.about,
         "default": is_default,
         "encoder": report.get("encoder"),
-        "report": f"/report/{model.name}" if folder.report("html").is_file() else None,
+        "report": f"/report/{quote(model.name, safe='')}" if folder.report("html").is_file() else None,
         "tasks": {task.name: _task(task, report) for task in model.tasks.values()},
     }
 
 
 def _task(task: Task, report: Mapping[str, Any]) -> dict[str, Any]:
-    interval = report.get("intervals", {}).get(task.name)
+    interval = [_at(report, "intervals", task.name, end) for end in ("low", "high")]
     classes = list(task.target.classes)
     return {
         "kind": task.kind,
@@ -79,9 +80,10 @@ def _task(task: Task, report: Mapping[str, Any]) -> dict[str, Any]:
         "range": list(task.range) if task.range else None,
         "max_length": task.max_length,
         "metric": task.metric,
-        "score": report.get("tasks", {}).get(task.name, {}).get(task.metric),
-        "interval": [interval["low"], interval["high"]] if interval else None,
+        "score": _at(report, "tasks", task.name, task.metric),
+        "interval": None if None in interval else interval,
         "split": report.get("split"),
+        "rows": _at(report, "rows", task.name, str(report.get("split"))),
         "examples": examples_for(task),
     }
 
@@ -94,6 +96,14 @@ def _report(folder: RunFolder) -> dict[str, Any]:
         log.info("%s: no scores are shown: %s", folder.path, error)
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _at(report: Mapping[str, Any], *keys: str) -> Any:
+    """Return what is at a place of a report; None if nothing is, as in reports of other versions."""
+    found: Any = report
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
 def examples_for(task: Task) -> list[Text]:

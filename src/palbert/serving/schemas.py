@@ -18,7 +18,7 @@ Item = Annotated[Any, Field(json_schema_extra={"anyOf": [{"type": "string"}, _PA
 class Body(BaseModel):
     """A request's body; unknown names in it are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     run: str | None = None
     """The name of the run; the first one unless given."""
@@ -49,6 +49,7 @@ class EmbedBody(Body):
     """The body of /v1/embed."""
 
     texts: list[Annotated[Any, Field(json_schema_extra={"type": "string"})]]
+    """Single texts."""
     pooling: str = "mean"
     """mean, cls or pooler."""
     normalise: bool = False
@@ -60,12 +61,14 @@ class EmbedBody(Body):
 class EmbeddingsBody(BaseModel):
     """The body of /v1/embeddings, as clients of OpenAI's API send it."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     input: str | list[str]
+    """A text, or several."""
     model: str | None = None
     """The name of the run."""
     encoding_format: Literal["float", "base64"] = "float"
+    """base64: the vectors' 32-bit floats, little-endian."""
     dimensions: int | None = None
     """The vectors have the encoder's width; another number is an error."""
 
@@ -74,8 +77,11 @@ class ExplainBody(Body):
     """The body of /v1/explain."""
 
     task: str
+    """The task to ask."""
     texts: list[Item]
+    """Texts, or pairs as two-element lists."""
     method: Method = "integrated-gradients"
+    """integrated-gradients adds up to the answer, gradient-input is the fastest, occlusion masks one word at a time."""
     target: str | None = None
     """The class to explain; the answer's own unless given."""
     interactions: bool = False

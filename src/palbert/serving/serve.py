@@ -19,11 +19,9 @@ def serve(*runs: str | Path, **settings: Any) -> None:
         runs: Run folders; "name=folder" gives one another name.
         settings: Fields of `palbert.serving.settings.Settings`, such as `port=9000`.
     """
-    unknown = sorted(set(settings) - set(Settings.__dataclass_fields__))
-    if unknown:
-        raise PalbertError(
-            f"Unknown setting '{unknown[0]}'.", hint=did_you_mean(unknown[0], Settings.__dataclass_fields__)
-        )
+    known = set(Settings.__dataclass_fields__) - {"runs"}
+    if unknown := sorted(set(settings) - known):
+        raise PalbertError(f"Unknown setting '{unknown[0]}'.", hint=did_you_mean(unknown[0], known))
     files = {name: Path(settings[name]) for name in ("keys", "audit_log") if settings.get(name) is not None}
     chosen = Settings(runs=name_runs(runs), **{**settings, **files})
     for package in NEEDED:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from palbert.serving.audit_log import AuditEntry, AuditLog
-from palbert.serving.engine import Engine, QueueFullError
+from palbert.serving.engine import ClosedError, Engine, QueueFullError
 from palbert.serving.jobs import Call
 from palbert.serving.keys import Keys
 from palbert.serving.limits import RateLimits
@@ -25,6 +25,12 @@ from palbert.verbs.texts import Text
 
 HANG_UP = 0.02
 """Seconds after which a waiting request looks whether its client is still there."""
+STOPPING = "The service is stopping."
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass
@@ -74,20 +80,34 @@ class Service:
         except QueueFullError as full:
             self.metrics.rejected.labels("queue").inc()
             raise Problem(503, "Too many texts are waiting.", retry_after=full.seconds) from None
-        await self._unless_gone(request, call.done, lambda: self.engine.cancel(call))
+        except ClosedError:
+            raise Problem(503, STOPPING, retry_after=5) from None
+        await self.unless_gone(request, call.done, lambda: self.engine.cancel(call))
 
-    async def _unless_gone(self, request: Request, done: asyncio.Future[Any], cancel: Any) -> None:
-        """Wait for a result; if the client hangs up before, cancel it."""
-        watch: list[asyncio.Task[None]] = []
-        begin = call_later(HANG_UP, lambda: watch.append(asyncio.ensure_future(_until_gone(request, done, cancel))))
+    async def unless_gone(self, request: Request, done: asyncio.Future[T], cancel: Callable[[], None] = _nothing) -> T:
+        """Wait for a result; if the client hangs up before, cancel it and raise Problem."""
+        gone = False
+
+        async def watch() -> None:
+            nonlocal gone
+            message = await request.receive()  # the body has been read: nothing else comes
+            if message["type"] == "http.disconnect" and not done.done():
+                gone = True
+                done.cancel()
+
+        watching: list[asyncio.Task[None]] = []
+        begin = asyncio.get_running_loop().call_later(HANG_UP, lambda: watching.append(asyncio.ensure_future(watch())))
         try:
-            await done
+            return await done
+        except asyncio.CancelledError:
+            cancel()
+            if gone:
+                raise Problem(HUNG_UP, "The client hung up.") from None
+            raise
         finally:
             begin.cancel()
-            for task in watch:
+            for task in watching:
                 task.cancel()
-            if not done.done():
-                cancel()
 
     def call(self, request: Request, model: ServedModel) -> Call:
         """Return a call for a request, without rows yet."""
@@ -100,7 +120,7 @@ class Service:
         if log is None:
             return
         now, scope = time.time(), request.scope
-        seconds, client = time.monotonic() - scope["palbert.start"], client_of(request)
+        seconds, client = time.monotonic() - scope["palbert.start"], scope.get("palbert.key") or _address_of(request)
         log.put(
             [
                 AuditEntry(now, scope["palbert.request_id"], client, model.name, model.fingerprint, task,
@@ -110,23 +130,14 @@ class Service:
         )  # fmt: skip
 
 
-def call_later(seconds: float, work: Any) -> asyncio.TimerHandle:
-    """Run something on the loop later."""
-    return asyncio.get_running_loop().call_later(seconds, work)
-
-
-async def _until_gone(request: Request, done: asyncio.Future[Any], cancel: Any) -> None:
-    """Cancel what a client waits for when it hangs up; the body has been read, so nothing else comes."""
-    message = await request.receive()
-    if message["type"] == "http.disconnect" and not done.done():
-        cancel()
-        done.set_exception(Problem(HUNG_UP, "The client hung up."))
-
-
 def client_of(request: Request) -> str:
     """Return whose rate is limited: the name of the API key, or the address."""
     key = request.scope.get("palbert.key")
-    return f"key {key}" if key else f"address {request.client.host if request.client else 'unknown'}"
+    return f"key {key}" if key else f"address {_address_of(request)}"
+
+
+def _address_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
 
 
 def _source_of(request: Request) -> str:
