@@ -11,8 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from palbert.serving.problems import Problem
 from palbert.serving.service import Service
-from palbert.serving.settings import GUARDED, LOOPBACK
+from palbert.serving.settings import LOOPBACK
 
+GUARDED = ("/v1/", "/metrics", "/report/")
+"""Beginnings of paths that need a key where there are keys."""
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 ROUTES = ("/v1/predict", "/v1/embed", "/v1/embeddings", "/v1/explain", "/v1/tasks", "/metrics", "/healthz", "/readyz")
 """The routes that are counted by name; all others are counted together, since anybody can ask for any path."""

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from palbert import __version__
+from palbert.serving.gateway import GUARDED
 from palbert.serving.schemas import EmbedBody, EmbeddingsBody, ExplainBody, PredictBody
-from palbert.serving.settings import GUARDED, Settings
+from palbert.serving.settings import Settings
 
 REF = "#/components/schemas/{model}"
 BODIES: dict[str, tuple[type[BaseModel], str, str]] = {
@@ -91,7 +92,7 @@ PROBLEMS = {
     415: "The body is not said to be JSON.",
     422: "The body is not what is expected; the detail says where.",
     429: "The client's limit of texts per second is reached; Retry-After says when to ask again.",
-    499: "The client hung up.",
+    500: "Something unexpected; the server's log says more.",
     503: "Too many texts are waiting, or the service is stopping; Retry-After says when to ask again.",
 }
 
@@ -119,7 +120,7 @@ def openapi(settings: Settings) -> dict[str, Any]:
             "get": {
                 "operationId": path.rpartition("/")[2],
                 "summary": summary,
-                "responses": {"200": answer, **_problems((401, 403, 503))},
+                "responses": {"200": answer, **_problems((401, 403, 500, 503))},
                 **({} if path.startswith(GUARDED) else {"security": []}),
             }
         }

@@ -11,8 +11,6 @@ from palbert.errors import PalbertError
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-GUARDED = ("/v1/", "/metrics", "/report/")
-"""Beginnings of paths that need a key where there are keys."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,11 @@ class Settings:
             )
         if self.wait < 0 or self.rate < 0 or self.burst < 0 or self.watch < 0:
             raise PalbertError("Times and rates cannot be below 0.")
-        if not (self.read_timeout > 0 and self.drain > 0):
-            raise PalbertError("read_timeout and drain: expected seconds above 0.")
         for name in ("max_items", "max_characters", "max_body", "max_explained", "queue", "explain_queue", "workers"):
             if getattr(self, name) < 1:
                 raise PalbertError(f"{name}: expected a number from 1, found {getattr(self, name)}.")
+        if not (self.read_timeout > 0 and self.drain > 0):
+            raise PalbertError("read_timeout and drain: expected seconds above 0.")
 
     @property
     def is_open(self) -> bool:

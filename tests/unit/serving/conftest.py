@@ -81,6 +81,25 @@ def model(served_run: Path, open_served: Callable[..., ServedModel]) -> ServedMo
     return open_served(served_run)
 
 
+@pytest.fixture(scope="session")
+def plain(
+    tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory, open_served: Callable[..., ServedModel]
+) -> ServedModel:
+    """Return a run of one task without adapters, whose texts have one vector each."""
+    import palbert
+
+    values = {
+        "seed": 1,
+        "data": "samples",
+        "encoder": {"name": str(tiny_encoder)},
+        "tasks": {"sst": {}},
+        "training": {"epochs": 1, "steps_per_epoch": 1, "batch_size": 2},
+        "run": {"device": "cpu", "tensorboard": False},
+    }
+    run = palbert.train(palbert.make_recipe(values), out=tmp_path_factory.mktemp("plain") / "plain")
+    return open_served(run.path, "plain")
+
+
 @pytest.fixture
 def make_service(model: ServedModel) -> MakeService:
     """Return a function that makes a service of the loaded run, or of others; what it takes are settings."""

@@ -22,23 +22,6 @@ from palbert.serving.model import ServedModel
 TEXTS = ["a quiet little triumph .", "dull", "the film is good"]
 
 
-@pytest.fixture(scope="module")
-def plain(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory, open_served: Any) -> ServedModel:
-    """Return a run without adapters, whose texts have one vector each."""
-    import palbert
-
-    values = {
-        "seed": 1,
-        "data": "samples",
-        "encoder": {"name": str(tiny_encoder)},
-        "tasks": {"sst": {}},
-        "training": {"epochs": 1, "steps_per_epoch": 1, "batch_size": 2},
-        "run": {"device": "cpu", "tensorboard": False},
-    }
-    run = palbert.train(palbert.make_recipe(values), out=tmp_path_factory.mktemp("plain") / "plain")
-    return open_served(run.path, "plain")
-
-
 @pytest.fixture
 def openai(connect: Connect, make_service: Any, plain: ServedModel) -> TestClient:
     return connect(make_service(plain))

@@ -21,7 +21,7 @@ from tests.unit.serving.conftest import MakeService
 from palbert.runtime.checksums import record_folder
 from palbert.serving import reload as reload_module
 from palbert.serving.app import build_app
-from palbert.serving.model import ServedModel
+from palbert.serving.model import ServedModel, open_model
 from palbert.serving.reload import Reloader
 from palbert.serving.service import Service
 
@@ -146,10 +146,9 @@ def test_a_run_that_lacks_a_task_of_the_old_one_is_not_served(
     service: Service, monkeypatch: pytest.MonkeyPatch, served_copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     change_weights(served_copy, always_negative)
-    original = reload_module.open_model
 
     def without_sts(*arguments: Any, **named: Any) -> ServedModel:
-        model = original(*arguments, **named)
+        model = open_model(*arguments, **named)
         model.tasks.pop("sts")
         return model
 
