@@ -49,7 +49,7 @@ def test_keys_are_added_and_removed_while_the_service_runs(run: Path, tmp_path: 
         assert status(server, second) == 200
         assert server.stop() == 0
     entries = list(read_audit_log(default_log(run)))
-    assert {entry["client"] for entry in entries} == {"key website", "key app"}
+    assert {entry["client"] for entry in entries} == {"website", "app"}
     assert first not in server.log and second not in server.log
 
 
