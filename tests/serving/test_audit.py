@@ -10,10 +10,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.serving.processes import PATIENCE, Server, serving, wait_for
 
 from palbert.serving.audit_log import default_log
 from palbert.serving.audit_reader import read_audit_log
-from tests.serving.processes import PATIENCE, Server, serving, wait_for
 
 TEXTS = ["A quiet little triumph."] * 256
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux")

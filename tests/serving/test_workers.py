@@ -95,6 +95,18 @@ def test_a_killed_process_is_replaced_and_the_others_answer_meanwhile(run: Path)
         assert server.stop() == 0
 
 
+def test_shared_metrics_have_their_space_on_the_disk_from_the_start(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with serving(run, "--workers", 2, environment={"TMPDIR": str(folder)}) as server:
+        files = [path.stat() for path in folder.rglob("*.db")]
+        assert len(files) == 2 * 3
+        # A process that writes to a hole of a file while the disk is full is killed.
+        assert all(512 * status.st_blocks >= status.st_size > 0 for status in files)
+        assert server.stop() == 0
+    assert list(folder.iterdir()) == []
+
+
 def test_a_run_that_cannot_be_loaded_ends_all_processes_with_one_error(run: Path) -> None:
     (run / "checkpoints" / "best" / "model.safetensors").write_bytes(b"not weights")
     with Server(run, "--workers", 2) as server:
