@@ -60,7 +60,7 @@ def test_policy_refuse_refuses_until_there_is_space_and_loses_nothing(run: Path)
     with serving(run, "--audit-full", "refuse") as server, server.client() as client:
         assert ask(client, ["before"]).status_code == 200
         fill_disk(server)
-        answers = []
+        answers: list[httpx.Response] = []
         refused = wait_for(
             lambda: answers.append(ask(client, [f"text {len(answers)}"])) or answers[-1].status_code == 503,
             "the full disk was not noticed",

@@ -15,7 +15,7 @@ from tests.serving.processes import Crowd, Server, serving, wait_for
 import palbert
 from palbert.serving.model import fingerprint_of
 
-TEXTS = ["A quiet little triumph.", "It was bad.", ["How do I cook rice?", "How is rice cooked?"]]
+TEXTS: list[Any] = ["A quiet little triumph.", "It was bad.", ["How do I cook rice?", "How is rice cooked?"]]
 
 
 def ask(client: httpx.Client, _: int) -> tuple[str, list[Any]]:
