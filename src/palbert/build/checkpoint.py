@@ -126,7 +126,10 @@ def _build(folder: Path, description: dict[str, Any], *, device: str) -> tuple[d
             "relation": RelationSection.model_validate(relation) if relation else None,
         }
         encoder = Encoder.without_weights(config)
-    encoder = encoder.to_empty(device=device)
+    # to_empty() would do the same by empty_like(), which imports all of SymPy for weights without memory.
+    encoder = encoder._apply(  # type: ignore[no-untyped-call]
+        lambda weight: torch.empty(weight.shape, dtype=weight.dtype, device=device)
+    )
     try:
         return tasks, build_model(tasks, encoder, **sections)  # type: ignore[arg-type]
     except RecipeError as error:  # the recipe's words for what the checkpoint says
