@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import MissingExtraError, PalbertError, did_you_mean
+from palbert.runtime.collector import pause_collector, resume_collector
 from palbert.serving.settings import Settings, name_runs
 
 NEEDED = ("starlette", "uvicorn", "httptools", "prometheus_client")
@@ -27,6 +28,10 @@ def serve(*runs: str | Path, **settings: Any) -> None:
     for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtraError("Serving needs", package=package, extra="serve")
-    from palbert.serving.server import run_server
+    pause_collector()  # until the models are loaded
+    try:
+        from palbert.serving.server import run_server
 
-    run_server(chosen)
+        run_server(chosen)
+    finally:
+        resume_collector()

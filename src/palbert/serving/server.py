@@ -20,12 +20,12 @@ import uvicorn
 from uvicorn.server import HANDLED_SIGNALS
 
 from palbert.errors import PalbertError
+from palbert.runtime.collector import resume_collector
 from palbert.runtime.stop_signals import terminate_as_interrupt
 from palbert.serving.app import build_app
 from palbert.serving.audit_log import AuditLog, default_log
 from palbert.serving.connections import Config, allow_connections
 from palbert.serving.engine import Engine
-from palbert.serving.gateway import Gateway
 from palbert.serving.keys import Keys
 from palbert.serving.limits import RateLimits
 from palbert.serving.metrics import FOLDER, Metrics
@@ -33,8 +33,7 @@ from palbert.serving.model import open_model
 from palbert.serving.runs import Runs, warm_up
 from palbert.serving.service import Service
 from palbert.serving.settings import Settings
-from palbert.serving.workers import Workers, end_worker, worker_settings
-from palbert.terminal import log_to_terminal
+from palbert.serving.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,8 @@ def run_server(settings: Settings) -> None:
             _say_ready(settings, address, time.monotonic() - start)
 
         if settings.workers > 1:
-            config = _config("palbert.serving.server:worker_app", settings)
+            resume_collector()
+            config = _config("palbert.serving.workers:worker_app", settings)
             Workers(config, [listener], settings, say_ready).run()
         else:
             with terminate_as_interrupt():  # nothing has begun that would have to be answered
@@ -86,17 +86,8 @@ def build_service(settings: Settings) -> Service:
     )
     for model in models:
         warm_up(model)
+    resume_collector()
     return service
-
-
-def worker_app() -> Gateway:
-    """Return the application of one of several processes."""
-    log_to_terminal()
-    settings = worker_settings()
-    try:
-        return build_app(build_service(settings))
-    except PalbertError as error:
-        end_worker(error)
 
 
 class Server(uvicorn.Server):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from socket import socket
-from typing import Any, NoReturn
+from typing import Any
 
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
@@ -23,7 +23,9 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from palbert.errors import PalbertError
+from palbert.runtime.collector import pause_collector
 from palbert.serving.settings import Settings
+from palbert.terminal import log_to_terminal, print_error
 
 SETTINGS, PLACE = "PALBERT_SERVE_SETTINGS", "PALBERT_SERVE_PLACE"
 """The environment variables by which a worker gets its settings, and its place among the others."""
@@ -37,7 +39,7 @@ class Workers(Multiprocess):
     """uvicorn's processes. Those that end are replaced, unless none of them could ever answer.
 
     Args:
-        config: uvicorn's settings; its app is a function that begins with `worker_settings`.
+        config: uvicorn's settings; its app is `worker_app`.
         sockets: Where they listen.
         settings: The settings of each process.
         say_ready: Is called when all processes answer.
@@ -138,9 +140,24 @@ class Workers(Multiprocess):
             self.say_ready()
 
 
-def worker_settings() -> Settings:
-    """Return the settings of this process, which ends with the one that has started it."""
+def worker_app() -> Any:
+    """Return the application of one of several processes, which ends with the one that has started it."""
+    pause_collector()  # before anything large is imported
     threading.Thread(target=_end_with_parent, name="palbert-parent", daemon=True).start()
+    log_to_terminal()
+    from palbert.serving.app import build_app
+    from palbert.serving.server import build_service
+
+    try:
+        return build_app(build_service(_settings()))
+    except PalbertError as error:  # of several processes that fail together, one says why
+        if os.environ[PLACE] in ("0", "again"):
+            print_error(error.message, error.hint)
+        sys.exit(STARTUP_FAILURE)
+
+
+def _settings() -> Settings:
+    """Read the settings of this process."""
     given = json.loads(os.environ[SETTINGS])
     paths = {field.name for field in fields(Settings) if "Path" in str(field.type) and field.name != "runs"}
     values: dict[str, Any] = {
@@ -148,15 +165,6 @@ def worker_settings() -> Settings:
     }
     values["runs"] = tuple((name, Path(folder)) for name, folder in given["runs"])
     return Settings(**values)
-
-
-def end_worker(error: PalbertError) -> NoReturn:
-    """End this process, which could not start; of several that fail together, one says why."""
-    from palbert.terminal import print_error
-
-    if os.environ[PLACE] in ("0", "again"):
-        print_error(error.message, error.hint)
-    sys.exit(STARTUP_FAILURE)
 
 
 def _end_with_parent() -> None:
