@@ -16,7 +16,6 @@ import pytest
 from tests.serving.processes import PATIENCE, Crowd, Server, open_request, serving, wait_for
 
 SHORT = {"task": "sst", "texts": ["A quiet little triumph."]}
-LONG = {"task": "sst", "texts": ["a good film and " * 120] * 256}
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
@@ -47,20 +46,30 @@ def test_ten_times_the_load_is_refused_politely_in_constant_memory(run: Path) ->
 
 
 def test_a_client_that_hangs_up_is_not_computed(run: Path) -> None:
+    asked = {"task": "sst", "texts": ["a good film and " * 32] * 256}
     with serving(run) as server, server.client() as client:
-        client.post("/v1/predict", json=LONG).raise_for_status()
-        tokens = server.metric("palbert_tokens_total")
+        client.post("/v1/predict", json=asked).raise_for_status()
+        tokens_per_text = server.metric("palbert_tokens_total") / 256
         gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(12)]
         for connection in gone:
-            connection.sendall(post("/v1/predict", LONG))
-        wait_for(lambda: server.metric("palbert_queue_texts") > 6 * 256, "the requests did not wait")
+            connection.sendall(post("/v1/predict", asked))
+
+        def waiting() -> tuple[float, float]:
+            """Return how many texts wait and how many tokens were computed, if enough wait."""
+            found = server.metrics()
+            texts = found["palbert_queue_texts", ""]
+            return (texts, found["palbert_tokens_total", 'run="mine"']) if texts > 6 * 256 else (0, 0)
+
+        wait_for(lambda: waiting()[0], "the requests did not wait")
+        texts, before = waiting()
         for connection in gone:
             connection.close()
         wait_for(lambda: server.metric("palbert_queue_texts") == 0, "texts stay in the queue")
-        computed = server.metric("palbert_tokens_total") - tokens
+        computed = (server.metric("palbert_tokens_total") - before) / tokens_per_text
         hung_up = server.metric("palbert_requests_total", route="/v1/predict", status="499")
         failed = server.metric("palbert_requests_total", status="500")
-    assert computed < 0.8 * 12 * tokens and hung_up > 2 and failed == 0
+    assert texts > 0 and computed < 0.6 * texts, "the test or the service was too slow to notice"
+    assert hung_up > 2 and failed == 0
     assert "Traceback" not in server.log
 
 

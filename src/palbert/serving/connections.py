@@ -34,19 +34,23 @@ class Config(uvicorn.Config):
     def __init__(self, app: Any, *, patience: float, **settings: Any) -> None:
         super().__init__(app, http=Connection, **settings)
         self.patience = patience
+        self.idle: dict[Connection, None] = {}
+        """Connections that wait for a request, those that have waited longest first."""
 
 
 class Connection(HttpToolsProtocol):
     """uvicorn's connection to a client; it is closed when the client lets the server wait.
 
     uvicorn waits for ever for the first request, for the rest of a head, and for a client that reads nothing. If there
-    are too many connections, one that waits for a request makes room for the new one.
+    are too many connections, the one that has waited for a request for longest makes room for the new one.
     """
 
     most = MOST
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        assert isinstance(self.config, Config)
+        self._idle, self._patience = self.config.idle, self.config.patience
         self._head, self._unread = _Timer(), _Timer()
         self._earlier: list[RequestResponseCycle] = []
         """Requests before the last one that may not be answered yet."""
@@ -58,16 +62,19 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
-        others = self.connections if len(self.connections) >= self.most else ()
-        idle = next((each for each in others if isinstance(each, Connection) and each.is_idle), None)
+        is_full = len(self.connections) >= self.most
         super().connection_made(transport)
         self._in_time(self._head)
-        if idle is not None:
-            self.connections.discard(idle)
-            idle.transport.close()
-        elif others:
+        if is_full and not self._idle:
             transport.write(BUSY)
             transport.close()
+            return
+        if is_full:
+            longest = next(iter(self._idle))
+            del self._idle[longest]
+            self.connections.discard(longest)
+            longest.transport.close()
+        self._idle[self] = None
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
@@ -78,9 +85,16 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop waiting for the head; what reads the body has a limit of its own."""
         self._head.stop()
+        self._idle.pop(self, None)
         if not self.is_idle:  # the client did not wait for the answer to the request before this one
             self._earlier = [each for each in [*self._earlier, self.cycle] if not each.response_complete]
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request, or wait for it."""
+        super().on_response_complete()
+        if self.is_idle and not self.transport.is_closing():
+            self._idle[self] = None
 
     def pause_writing(self) -> None:
         """Wait for a client to read an answer."""
@@ -96,6 +110,7 @@ class Connection(HttpToolsProtocol):
         """Let all requests know that nobody waits for their answers; uvicorn tells the last one."""
         self._head.stop()
         self._unread.stop()
+        self._idle.pop(self, None)
         for each in self._earlier:
             each.disconnected = not each.response_complete
             each.message_event.set()
@@ -103,8 +118,7 @@ class Connection(HttpToolsProtocol):
 
     def _in_time(self, timer: _Timer) -> None:
         """End the connection unless the timer is stopped."""
-        assert isinstance(self.config, Config)
-        timer.start(self.loop, self.config.patience, self.transport.abort)
+        timer.start(self.loop, self._patience, self.transport.abort)
 
 
 class _Timer:
