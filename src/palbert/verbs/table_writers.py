@@ -14,12 +14,14 @@ from typing import Any, TextIO, cast
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers import as_text
 from palbert.runtime.files import CSVWriter, new_file
-from palbert.runtime.spreadsheet import safe_cell
+from palbert.runtime.spreadsheet import safe_cell, workbook_cell
 
 Write = Callable[[dict[str, list[Any]]], None]
 Opener = Callable[[Path], AbstractContextManager[Write]]
 LONGEST_CELL = 32_767
 MOST_ROWS = 1_048_576
+NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What makes a workbook unreadable: https://www.w3.org/TR/xml/#charsets."""
 
 
 @contextmanager
@@ -168,12 +170,13 @@ def _open_excel(path: Path) -> Iterator[Write]:
         if value is None or isinstance(value, bool | int | float):
             return value
         text = as_text(value) or ""
-        if len(text) > LONGEST_CELL or openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.search(text):
+        stored = workbook_cell(text)
+        if len(stored) > LONGEST_CELL or NOT_IN_XML.search(stored):
             raise DataError(
                 f"a cell of an .xlsx file holds {LONGEST_CELL:,} characters and no control signs, found {text!r:.60}.",
                 hint="Write .csv, .jsonl or .parquet.",
             )
-        made = WriteOnlyCell(sheet, text)
+        made = WriteOnlyCell(sheet, stored)
         made.data_type = "s"  # also for a text that begins with "=", which would become a formula
         return made
 

@@ -53,6 +53,11 @@ def test_empty_rows_are_skipped_and_others_keep_their_numbers(tmp_path: Path, re
     assert count_rows(str(path)) >= 2
 
 
+def test_cells_of_spaces_are_texts_as_in_a_csv_file_where_their_row_has_others(tmp_path: Path, read: Read) -> None:
+    path = book(tmp_path, [["text", "note", " "], [" ", "x"], ["a", "\t", "  "], ["  ", " "], ["b"]])
+    assert read(path) == {"text": [" ", "a", "b"], "note": ["x", "\t", None]}
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_the_size_of_chunks_does_not_change_the_rows(tmp_path: Path, read: Read, size: int) -> None:
     rows: list[list[Any]] = [["a", "b"], *([row, "x"] for row in range(5))]

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from palbert.runtime.spreadsheet import original_cell, safe_cell
+from palbert.runtime.spreadsheet import original_cell, safe_cell, text_of_workbook_cell, workbook_cell
 
 FORMULAS = [
     "=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\u00a0=1", "'=1", '"=1', "\n=1", "＝1", "-", "=",
@@ -32,3 +32,25 @@ def test_every_text_can_be_restored_and_no_two_become_one() -> None:
     assert [original_cell(cell) for cell in cells] == texts
     assert len(set(cells)) == len(texts)
     assert not any(cell.lstrip(' "')[:1] in ("=", "-") and not cell.lstrip("-").isdigit() for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a\r\nb", "a_x000D_\nb"),
+        ("_x000D_", "_x005F_x000D_"),
+        ("_x0041_x0042_", "_x005F_x0041_x005F_x0042_"),
+        ("_x005F_x000D_", "_x005F_x005F_x005F_x000D_"),
+        ("_x41_ x0041_ _xyz_", "_x41_ x0041_ _xyz_"),
+    ],
+)
+def test_a_workbook_names_returns_by_number_and_takes_nothing_else_for_a_name(text: str, cell: str) -> None:
+    assert workbook_cell(text) == cell
+    assert text_of_workbook_cell(cell) == text
+
+
+def test_every_text_of_a_workbook_can_be_restored() -> None:
+    parts = ["_", "x000D_", "x005F_", "x0041_", "\r", "x"]
+    for length in range(6):
+        for chosen in itertools.product(parts, repeat=length):
+            assert text_of_workbook_cell(workbook_cell("".join(chosen))) == "".join(chosen)

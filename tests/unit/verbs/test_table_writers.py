@@ -48,13 +48,22 @@ def test_equal_rows_give_equal_archives(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
-@pytest.mark.parametrize("text", ["x" * 32_768, "bell \x07"])
+@pytest.mark.parametrize("text", ["x" * 32_768, "x" * 32_766 + "\r", "bell \x07", "\ufffe", "\uffff"])
 def test_what_a_cell_of_a_workbook_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
     with (
-        pytest.raises(DataError, match=r"x: a cell of an \.xlsx file.*Write \.csv"),
+        pytest.raises(DataError, match=r"a\.xlsx: a cell of an \.xlsx file.*Write \.csv"),
         new_table(tmp_path / "a.xlsx") as write,
     ):
         write({"text": [text]})
+
+
+@pytest.mark.parametrize("text", ["a\r\nb", "\r", "_x000D_", "_x0041_", "_x005F_x000D_", "\ud7ff\U0001ffff"])
+@pytest.mark.parametrize("suffix", [suffix for suffix in OPENERS if ".tsv" not in suffix])
+def test_signs_that_a_kind_of_file_lacks_are_read_as_they_were(tmp_path: Path, suffix: str, text: str) -> None:
+    output = tmp_path / f"out{suffix}"
+    with new_table(output) as write:
+        write({"text": [text], f"a{text}": ["x"]})
+    assert read(output) == {"text": [text], f"a{text}": ["x"]}
 
 
 SAFE = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx")
