@@ -94,8 +94,9 @@ def _run(arguments: argparse.Namespace, folder: Path) -> Tally:
     for pid, place in workers:
         _, status = os.waitpid(pid, 0)
         if status:
-            tally.findings[f"worker {place.name}"] = f"ended with {os.waitstatus_to_exitcode(status)}"
-        tally.add(Tally.read(place / "tally.json"))
+            tally.findings[f"worker {place.name}"] = f"ended with {os.waitstatus_to_exitcode(status)}, see its messages"
+        if (place / "tally.json").exists():  # not if it ended before it could write one
+            tally.add(Tally.read(place / "tally.json"))
     return tally
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from tests.soak import faults, operations
 from tests.soak.children import MEMORY
 from tests.soak.trials import Tally
 
+EXCEPTION = re.compile(r"(\w+\.)*\w+(Error|Exception|Interrupt|Warning|Exit)(:|$)")
 INTRODUCTION = """# Reliability
 
 This page is written by `make soak`, which does what a long life does to files: it disturbs palbert's commands at every
@@ -92,10 +94,16 @@ def _summary(tally: Tally, *, seed: int, seconds: float) -> Iterable[str]:
         ("seed", f"{seed}"),
     ]
     yield "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]) + "\n"
-    last = {name: problem.strip().splitlines()[-1][:200] for name, problem in sorted(tally.findings.items())}
-    if last:
+    if tally.findings:
         yield "## Findings\n\nEach can be repeated with `python -m tests.soak --repeat NAME`.\n"
-        yield "\n".join(f"- `{name}`: `{line}`" for name, line in last.items()) + "\n"
+        yield "\n".join(f"- `{name}`: {_quoted(found)}" for name, found in sorted(tally.findings.items())) + "\n"
+
+
+def _quoted(problem: str) -> str:
+    """Return the line of a problem that says most, which is where a traceback names its exception."""
+    lines = problem.strip().splitlines() or ["nothing was said"]
+    line = next((line for line in reversed(lines) if EXCEPTION.match(line)), lines[-1])
+    return f"`` {line[:200]} ``"
 
 
 def _table(tally: Tally, part: str, title: str, columns: Sequence[str], rows: Sequence[str] | None = None) -> str:

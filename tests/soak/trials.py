@@ -53,7 +53,9 @@ class Tally:
     def write(self, path: Path) -> None:
         """Write it as JSON."""
         counts = [[*key, count] for key, count in sorted(self.counts.items())]
-        path.write_text(json.dumps({"counts": counts, "findings": self.findings, "plans": self.plans}), "utf-8")
+        content = json.dumps({"counts": counts, "findings": self.findings, "plans": self.plans})
+        path.with_suffix(".new").write_text(content, "utf-8")
+        path.with_suffix(".new").replace(path)  # a worker may end at any time
 
     @classmethod
     def read(cls, path: Path) -> Tally:
