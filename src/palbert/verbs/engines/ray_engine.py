@@ -20,12 +20,15 @@ from palbert import errors
 from palbert.errors import DataError, MissingExtraError, PalbertError
 from palbert.registry.trust import is_trusting
 from palbert.runtime.files import AnyPath, sha256
+from palbert.runtime.ownership import locked_folder
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.answer_columns import AnswerColumns
 from palbert.verbs.engines.block_folder import BlockFolder
 from palbert.verbs.engines.engine import Block, Engine, Scored, rows_of
 from palbert.verbs.predict import Predictor, load
 
+MOST_DEATHS = 5
+"""How often workers may die at one block, which may be what they die of."""
 log = logging.getLogger(__name__)
 
 
@@ -70,6 +73,18 @@ class RayEngine(Engine):
     ) -> Scored:
         """Score all blocks, then yield them in the order of the file."""
         folder = BlockFolder(output.resolve().with_name(f".{output.name}.blocks"))
+        with locked_folder(folder.path, f"scoring into {output.name}"):
+            yield from self._run(question, blocks, folder=folder, source=source, advance=advance)
+
+    def _run(
+        self,
+        question: AnswerColumns,
+        blocks: Callable[[], Iterator[Block]],
+        *,
+        folder: BlockFolder,
+        source: Path,
+        advance: Callable[[int], None],
+    ) -> Scored:
         try:
             rows = folder.cut(self._job(question, source), blocks())
             missing = [number for number in range(len(rows)) if not folder.has_answers(number)]
@@ -122,6 +137,7 @@ class RayEngine(Engine):
         """
         if not starts:
             return
+        folder.forget_tries()
         plain = copy.copy(question)
         del plain.predictor  # each worker loads its own
         with _ray(self.workers) as ray:
@@ -166,6 +182,11 @@ class BlockScorer:
         self.warnings.messages.clear()
         outcome: dict[str, Any] = {"warnings": self.warnings.messages}
         try:
+            if self.folder.begin(number) > MOST_DEATHS:  # Ray itself would try for ever
+                raise PalbertError(
+                    f"{self.source}: {MOST_DEATHS} workers died at the block behind row {start}.",
+                    hint="Is there enough memory for all --workers? The same command continues with what is missing.",
+                )
             if not self.loaded:
                 self.question.predictor = self.load_model()
                 self.loaded = True
@@ -226,7 +247,7 @@ def _ray(workers: int) -> Iterator[Any]:
 
 def _start(ray: Any, workers: int) -> None:
     """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine."""
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "job_config": _job_config(ray)}
     main = threading.current_thread() is threading.main_thread()
     former = signal.getsignal(signal.SIGTERM) if main else None
     if os.environ.get("RAY_ADDRESS"):
@@ -236,3 +257,16 @@ def _start(ray: Any, workers: int) -> None:
         ray.init(address="local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     if main:
         signal.signal(signal.SIGTERM, former)  # Ray sets its own
+
+
+def _job_config(ray: Any) -> Any:
+    """Return settings for Ray with which workers import what this process would.
+
+    Otherwise they look into the current folder first, where a stranger's files may have the names of modules.
+    """
+    config = ray.job_config.JobConfig()
+    if not {"", os.getcwd()} & set(sys.path):
+        config._runtime_env_has_working_dir = lambda: True  # then Ray adds neither that folder nor the script's
+        script = os.path.dirname(os.path.realpath(sys.argv[0]))
+        config._py_driver_sys_path = [script] if script in sys.path else []
+    return config

@@ -68,3 +68,38 @@ def test_damaged_files_are_cut_again_or_named(tmp_path: Path, content: str) -> N
     (folder.path / "texts-000000.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match=r"texts-000000\.json: damaged .*Remove .*blocks and start again"):
         folder.texts(0)
+
+
+def test_answers_with_a_flipped_bit_are_scored_again(tmp_path: Path) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({}, blocks(["x"]))
+    folder.write_answers(0, {"prediction": [1.5]})
+    assert folder.has_answers(0)
+    path = folder.path / "answers-000000.json"
+    path.write_bytes(path.read_bytes().replace(b"1.5", b"1.7"))
+    assert not folder.has_answers(0)
+    with pytest.raises(DataError, match=r"answers-000000\.json: damaged \(its SHA-256 is another\)"):
+        folder.answers(0)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "texts-1.json", "answers-000000.csv"])
+def test_a_folder_with_files_of_somebody_else_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({"model": "a"}, blocks(["x"]))
+    (folder.path / name).write_text("mine")
+    before = sorted(folder.path.iterdir())
+    with pytest.raises(DataError, match=rf"{name}: palbert did not write this.*Move it away"):
+        folder.cut({"model": "b"}, blocks(["z"]))
+    folder.remove()
+    assert sorted(folder.path.iterdir()) == before
+
+
+def test_what_a_killed_process_left_is_removed_and_tries_are_counted(tmp_path: Path) -> None:
+    folder = BlockFolder(tmp_path / "blocks")
+    folder.cut({}, blocks(["x"], ["y"]))
+    (folder.path / f".answers-000000.json.{'0' * 32}").write_text("half")
+    assert [folder.begin(0), folder.begin(0), folder.begin(1)] == [1, 2, 1]
+    folder.forget_tries()
+    assert folder.begin(0) == 1
+    folder.remove()
+    assert not folder.path.exists()

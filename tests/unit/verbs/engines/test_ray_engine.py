@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 import palbert
-from palbert.errors import AnswerError, DataError, MissingExtraError
+from palbert.errors import AnswerError, DataError, MissingExtraError, PalbertError, RunFolderError
 from palbert.readers import read_chunks
+from palbert.runtime.children import python_command
+from palbert.runtime.ownership import locked_folder
 from palbert.verbs.engines.ray_engine import RayEngine, _error, _ray
 from palbert.verbs.predict_file import predict_file
 
@@ -101,6 +103,43 @@ def test_each_row_is_there_once_when_a_worker_is_killed(trained: Path, source: P
     assert keys(out) == [f"r{number}" for number in range(ROWS)]
     predict_file(model, "sst", source, tmp_path / "plain.csv")
     assert out.read_bytes() == (tmp_path / "plain.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_a_block_that_kills_its_workers_ends_the_job_and_is_named(trained: Path, source: Path, tmp_path: Path) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    model = palbert.load(trained, device="cpu", precision="fp32")
+    engine = RayEngine(scorer(trained, "film 30 ", die), identity="dies", workers=2, gpus=0)
+    with pytest.raises(PalbertError, match=rf"in\.csv: 5 workers died at the block behind row {4 * BLOCK}\."):
+        predict_file(model, "sst", source, tmp_path / "out.csv", engine=engine)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_second_process_does_not_score_into_the_same_file(trained: Path, source: Path, tmp_path: Path) -> None:
+    model = palbert.load(trained, device="cpu")
+    with (
+        locked_folder(tmp_path / ".out.csv.blocks", "scoring into out.csv"),
+        pytest.raises(RunFolderError, match=r"another process is (scoring into out\.csv|working) here"),
+    ):
+        predict_file(model, "sst", source, tmp_path / "out.csv", engine=engine_for(trained))
+
+
+def test_workers_import_no_module_of_the_current_folder(trained: Path, source: Path, tmp_path: Path) -> None:
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    for name in ("torch", "numpy", "rich", "uvloop"):
+        (strange / f"{name}.py").write_text("raise SystemExit('a module of the current folder ran')")
+    code = "from palbert.cli import main; main()"
+    result = subprocess.run(
+        [*python_command(code), "predict", str(trained), "--task", "sst", "--input", str(source),
+         "--output", "../out.csv", "--engine", "ray", "--workers", "1", "--device", "cpu"],
+        cwd=strange, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert keys(tmp_path / "out.csv") == [f"r{number}" for number in range(ROWS)]
 
 
 @pytest.mark.usefixtures("two_workers")
