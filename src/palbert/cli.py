@@ -25,7 +25,7 @@ from palbert.commands.submit import submit
 from palbert.commands.train import demo, parts, pretrain, recipes, train
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
-from palbert.registry.registry import OUTSIDE
+from palbert.registry.registry import OUTSIDE, look_in
 from palbert.runtime.visible import visible
 from palbert.terminal import (
     how_to_continue,
@@ -139,7 +139,7 @@ def _run() -> None:
     """Parse and call; an error becomes one message and an exit code."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
-    sys.path.append("")  # the current folder, for "module:Class"; last, so that no installed module is hidden
+    look_in("")  # the current folder, for "module:Class"
     log_to_terminal()
     try:
         with _reporting_once():

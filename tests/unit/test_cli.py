@@ -15,6 +15,7 @@ import palbert
 from palbert.cli import VERBS as GROUPS
 from palbert.commands.audit import audit_app
 from palbert.commands.data import data_app
+from palbert.runtime.children import python_command
 
 pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
@@ -237,3 +238,21 @@ def test_bugs_of_user_classes_in_the_current_folder_are_not_reported_as_bugs_of_
         "error: ZeroDivisionError: division by zero\n"
         "  This is a bug in failing_heads:Failing or in palbert. Re-run with --debug to see where.\n"
     )
+
+
+@pytest.mark.parametrize("start", [["-m", "palbert"], python_command("from palbert.cli import main; main()")[1:]])
+def test_no_file_of_the_current_folder_is_imported_before_code_of_it_was_allowed(
+    start: list[str], tmp_path: Path
+) -> None:
+    installed = tmp_path / "stranger-1.0.dist-info"  # as if the folder were a place of installed packages
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[palbert.heads]\nstrange = stranger:Head\n")
+    for name in ("stranger", "torch", "numpy", "rich", "pyarrow", "openpyxl", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the current folder was imported')")
+    done = subprocess.run(
+        [sys.executable, *start, "parts"], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "strange" not in done.stdout and "linear" in done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -23,6 +23,17 @@ REQUIRED = inspect.Parameter.empty
 """Stands for the default of an option that has none."""
 OUTSIDE: list[str] = []
 """The parts loaded so far that are not palbert's own, as "module:Class"."""
+_further_folders: list[str] = []
+
+
+def look_in(folder: str) -> None:
+    """Look for the modules of "module:Class" in one more folder, where they are nowhere else.
+
+    It becomes a place for modules when such code is allowed, and not before: a file of a stranger there may have the
+    name of a package that is not installed, or say that it is one with entry points.
+    """
+    if folder not in _further_folders:
+        _further_folders.append(folder)
 
 
 class Registry(Mapping[str, Any]):
@@ -103,6 +114,7 @@ class Registry(Mapping[str, Any]):
             found = self[name]
         else:
             self._refuse(name, prefix)
+            _find_module(name.partition(":")[0])
             found = _load(name, place)
         bases = tuple(_load(path) for path in self.bases)
         derived = isinstance(found, type) and issubclass(found, bases)
@@ -216,6 +228,14 @@ def _defined_in(found: Any) -> str:
     while isinstance(found, functools.partial):
         found = found.func
     return str(getattr(found, "__module__", None) or "")  # functions of torch that are written in C have none
+
+
+def _find_module(module: str) -> None:
+    """Make modules of the further folders known, if that of allowed code is not known without them."""
+    top = module.partition(".")[0]
+    found = top in sys.modules or importlib.util.find_spec(top)
+    if not found or getattr(found, "origin", "") is None:  # a folder without __init__.py may be at several places
+        sys.path.extend(folder for folder in _further_folders if folder not in sys.path)
 
 
 def _load(path: str, place: str = "") -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import cycle, islice
@@ -15,6 +14,7 @@ import torch
 from palbert.errors import PalbertError, TrainingError
 from palbert.registry.trust import is_trusting
 from palbert.reproduction.jobs import Job
+from palbert.runtime.children import python_command
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.train import train
 
@@ -70,7 +70,8 @@ def _gpu_environments() -> list[Environment]:
 def _run_child(job: Job, devices: SimpleQueue[Environment], threads: Environment, options: Sequence[str] = ()) -> None:
     """Train one job in a child process; raise TrainingError with the child's own message if it fails."""
     flag = "--resume" if RunFolder(job.run).can_resume else "--force"
-    command = [sys.executable, "-m", "palbert", "train", str(job.write_recipe()), "--out", str(job.run), flag, *options]
+    start_palbert = python_command("from palbert.cli import main; main()")
+    command = [*start_palbert, "train", str(job.write_recipe()), "--out", str(job.run), flag, *options]
     device = devices.get()
     # A run that names its GPU has to see all of them.
     visible = device if job.recipe.run.device in ("auto", "cuda") else {}

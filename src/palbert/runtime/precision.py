@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal, get_args
@@ -14,6 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from palbert.errors import DeviceError
+from palbert.runtime.children import python_command
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 
@@ -102,7 +102,7 @@ def _probe_bf16() -> None:
 
     Virtual machines may advertise instructions that they do not allow: the first product then kills the process.
     """
-    probe = [sys.executable, "-c", BF16_STEP]
+    probe = python_command(BF16_STEP)
     done = subprocess.run(probe, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if done.returncode:
         how = signal.strsignal(-done.returncode) if done.returncode < 0 else done.stderr.strip().splitlines()[-1]
