@@ -71,7 +71,8 @@ def _damage_reported(folder: Path) -> Iterator[None]:
         problems = " ".join(explain(error.errors(), Task))
         raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {problems}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {error}.") from error
+        problem = f"no entry {error}" if isinstance(error, KeyError) else str(error).removesuffix(".")
+        raise CheckpointError(f"{folder / 'palbert.json'}: damaged: {problem}.") from error
 
 
 def open_checkpoint(folder: Path, machine: Machine) -> OpenedCheckpoint:

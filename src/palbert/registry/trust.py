@@ -15,7 +15,7 @@ from typing import Any
 
 from palbert.errors import TrustError
 
-OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+OWN_CLASS = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 """A class that is not in a table, as a recipe names it: "module:Class"."""
 KEYS = frozenset({
     "adapters", "average", "balance", "gradients", "head", "loss", "metric", "metrics", "objectives", "pooling",

@@ -12,6 +12,9 @@ from palbert.errors import PalbertError
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
+LARGEST = 1_000_000
+"""The largest time in seconds or rate: what no service needs is a slip, and infinity cannot be counted down."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -85,8 +88,9 @@ class Settings:
                 hint="Add one and give the file: palbert serve key add NAME --keys keys.json; "
                 f"palbert serve … --host {self.host} --keys keys.json",
             )
-        if self.wait < 0 or self.rate < 0 or self.burst < 0 or self.watch < 0:
-            raise PalbertError("Times and rates cannot be below 0.")
+        for name in ("wait", "rate", "burst", "watch", "drain", "read_timeout"):
+            if not 0 <= getattr(self, name) <= LARGEST:
+                raise PalbertError(f"{name}: expected a number from 0 to {LARGEST:,}, found {getattr(self, name)}.")
         for name in ("max_items", "max_characters", "max_body", "max_explained", "queue", "explain_queue", "workers"):
             if getattr(self, name) < 1:
                 raise PalbertError(f"{name}: expected a number from 1, found {getattr(self, name)}.")

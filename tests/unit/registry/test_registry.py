@@ -205,3 +205,9 @@ def test_a_function_of_python_is_refused_under_another_module_name(
     for name in ("system", "later"):
         with pytest.raises(RecipeError, match="belongs to Python itself"):
             table.find(f"borrowed_functions:{name}")
+
+
+def test_a_line_break_behind_a_class_does_not_make_it_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"{name} was imported"))
+    with pytest.raises(RecipeError, match=r"unknown metric 'numpy:mean\n'"):
+        METRICS.find("numpy:mean\n")
