@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -29,8 +30,9 @@ from palbert.inference.questions import PooledStates
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import POOLINGS as POOLING_CLASSES
 from palbert.registry.trust import trusting
-from palbert.runtime.checksums import record_folder
+from palbert.runtime.checksums import RECORD, read_record, record_folder
 from palbert.runtime.files import new_folder
+from palbert.runtime.run_files import LEFT_BY_SYSTEMS
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.export_check import TEXTS, vectors_of
 
@@ -81,7 +83,7 @@ def export(
         task: The task whose LoRA is merged into the weights, where tasks have their own.
         without_adapters: Export the encoder without the adapters that it was trained with.
         check: Load the folder with the library, if it is installed, and compare vectors before it gets its name.
-        force: Replace a folder that exists.
+        force: Replace a folder that an export has written, and in which nobody else has put files.
         trust: Whether code from outside palbert that the run names may be imported.
 
     Raises:
@@ -128,10 +130,30 @@ def _refuse_to_replace(folder: Path, *, force: bool) -> None:
         raise RunFolderError(f"{folder}: expected a folder, found a file.", hint="Give another folder with --out.")
     if RunFolder(folder).exists or RunFolder(folder).checkpoints.exists():
         raise RunFolderError(f"{folder}: holds a run.", hint="Give another folder with --out.")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if (foreign := _foreign_file(folder)) is not None:
         raise RunFolderError(
-            f"{folder}: is not empty.", hint="Add --force to replace the whole folder, or give another one with --out."
+            f"{foreign}: palbert did not export this, and would remove it with the folder.",
+            hint="Give another folder with --out, or remove this one yourself.",
         )
+    if not force:
+        raise RunFolderError(
+            f"{folder}: holds an encoder already.", hint="Add --force to replace it, or give another --out."
+        )
+
+
+def _foreign_file(folder: Path) -> Path | None:
+    """Return a file or link that an export has not written, as its record says; None where there is none."""
+    record = read_record(folder) or {}
+    known = {*record, RECORD} if ORIGIN in record else set()
+    for place, below, files in os.walk(folder):  # which does not follow links
+        links = [name for name in below if Path(place, name).is_symlink()]
+        for path in sorted(Path(place, name) for name in [*files, *links]):
+            is_own = path.relative_to(folder).as_posix() in known and not path.is_symlink()
+            if not is_own and path.name not in LEFT_BY_SYSTEMS:
+                return path
+    return None
 
 
 def _max_length(opened: OpenedCheckpoint, task: str | None) -> int:

@@ -19,7 +19,7 @@ def test_export_says_what_was_written_and_that_it_was_not_checked(trained: Path,
     assert result.code == 0
     assert result.out == f"Written: {tmp_path / 'out'} (transformers, pooling mean)\nVectors were not compared.\n"
     again = cli(*asked)
-    assert again.code == 2 and "is not empty" in again.err
+    assert again.code == 2 and "holds an encoder already" in again.err
     assert cli(*asked, "--force").code == 0
 
 

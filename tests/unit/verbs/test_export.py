@@ -101,15 +101,34 @@ def test_folders_of_others_are_not_replaced(trained: Path, run_copy: Path, tmp_p
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
-    with pytest.raises(RunFolderError, match=r"is not empty. Add --force"):
-        palbert.export(trained, out=other, check=False)
+    for force in (False, True):
+        with pytest.raises(RunFolderError, match=r"notes\.txt: palbert did not export this.*remove this one yourself"):
+            palbert.export(trained, out=other, check=False, force=force)
     assert [path.name for path in other.iterdir()] == ["notes.txt"]
-    palbert.export(trained, out=other, check=False, force=True)
-    assert (other / "config.json").is_file() and not (other / "notes.txt").exists()
     with pytest.raises(RunFolderError, match="holds a run"):
         palbert.export(trained, out=run_copy, force=True)
     with pytest.raises(RunFolderError, match="expected a folder, found a file"):
-        palbert.export(trained, out=other / "config.json", force=True)
+        palbert.export(trained, out=other / "notes.txt", force=True)
+
+
+def test_an_export_is_replaced_with_force_unless_somebody_else_has_put_files_into_it(
+    trained: Path, tmp_path: Path
+) -> None:
+    out, encoder = tmp_path / "out", tmp_path / "encoder"
+    palbert.export(trained, out=out, check=False)
+    with pytest.raises(RunFolderError, match=r"out: holds an encoder already\. Add --force"):
+        palbert.export(trained, out=out, check=False)
+    (out / ".DS_Store").write_text("")  # a system's, which no author misses
+    palbert.export(trained, out=out, to="transformers", check=False, force=True)
+    assert not (out / "modules.json").exists()
+    (out / "README.md").write_text("mine")
+    with pytest.raises(RunFolderError, match=r"README\.md: palbert did not export this"):
+        palbert.export(trained, out=out, check=False, force=True)
+    (out / "README.md").unlink()
+    (out / "config.json").rename(encoder)
+    (out / "config.json").symlink_to(encoder)
+    with pytest.raises(RunFolderError, match=r"config\.json: palbert did not export this"):
+        palbert.export(trained, out=out, check=False, force=True)
 
 
 def test_nothing_is_written_if_the_library_gives_other_vectors(
