@@ -75,6 +75,8 @@ def stranger(trained: Path, tmp_path: Path, mark: Path) -> Path:
     [
         ("predict", "RUN", "--task", "sst", "--text", "good"),
         ("embed", "RUN", "--text", "good"),
+        ("explain", "RUN", "--task", "sst", "--text", "good"),
+        ("serve", "RUN", "--port", "0", "--audit", "off"),
         ("evaluate", "RUN"),
         ("submit", "RUN", "--split", "dev"),
         ("compare", "RUN", "RUN"),
