@@ -15,7 +15,7 @@ from palbert.runtime.files import new_folder, sha256, write_text
 
 RECORD = "palbert.sha256"
 """The file that lists the hashes of the others; `sha256sum --check palbert.sha256` reads it, too."""
-LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>.+)")
+LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\x00-\x1f\x7f]+)")
 
 
 class Recorder:

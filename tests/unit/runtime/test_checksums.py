@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_is_an_error(folder: Path, monkeypatch: pytes
         checked(folder / "a.txt")
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd"])
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a\0txt", "a\x1b[31m.txt"])
 def test_a_record_names_files_of_its_own_folder_only(folder: Path, name: str) -> None:
     (folder / RECORD).write_text(f"{'0' * 64}  {name}\n")
     with pytest.raises(CheckpointError, match=r"palbert.sha256, line 1: damaged"):
