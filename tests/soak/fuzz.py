@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -101,7 +102,7 @@ def mutated_json(content: bytes, chance: random.Random) -> bytes:
             case 2 if isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
                 holder[key] = holder[key] * chance.choice((-1, 2, 0.5, 10**6)) + chance.choice((0, 1, -1))
             case _:
-                holder[key] = chance.choice(VALUES)
+                holder[key] = copy.deepcopy(chance.choice(VALUES))  # a later change may be inside of it
     return json.dumps(value).encode()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from tests.soak import readers
+from tests.soak.fuzz import VALUES, mutated_json
 
 
 def write_answers(folder: Path, given: str, answered: str) -> None:
@@ -63,3 +65,29 @@ def test_other_cells_than_those_of_the_file_are_a_finding(tmp_path: Path) -> Non
     wrong = {"text": ["good one"], "label": ["yes"]}
     with patch.object(readers, "columns", return_value=wrong), pytest.raises(AssertionError, match="'yes' was read"):
         readers.read_csv(folder, "rows.csv")
+
+
+def test_a_row_of_empty_fields_is_a_row_and_a_blank_line_is_none(tmp_path: Path) -> None:
+    folder = write_text(tmp_path, "rows.csv", "text,label\n,\n\ngood one,no\n,")
+    assert readers.columns(folder / "rows.csv") == {"text": ["", "good one", ""], "label": ["", "no", ""]}
+    readers.read_csv(folder, "rows.csv")
+
+
+def test_of_columns_without_a_name_the_one_with_values_is_kept(tmp_path: Path) -> None:
+    folder = write_text(tmp_path, "rows.csv", "text,,,label\na,b\nc,d\n")
+    assert readers.columns(folder / "rows.csv")[""] == ["b", "d"]
+    readers.read_csv(folder, "rows.csv")
+
+
+def test_bytes_of_parquet_are_no_finding(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"text": [b"good", None]}), tmp_path / "rows.parquet")
+    readers.read_parquet(tmp_path, "rows.parquet")
+
+
+def test_values_that_are_put_in_stay_as_they_are() -> None:
+    before, chance = repr(VALUES), random.Random(1)
+    for _ in range(2_000):
+        mutated_json(b'{"a": [1, 2], "b": {"c": null}}', chance)
+    assert repr(VALUES) == before
