@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -108,7 +109,7 @@ def read_csv(folder: Path, known: Any) -> None:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return  # other encodings are allowed, and are a guess
-    header = text.split("\n")[0]
+    header = re.split("[\r\n]", text)[0]  # a carriage return ends a line, too
     if "," not in header or "\t" in header:
         return  # another separator
     table = csv.DictReader(io.StringIO(text, newline=""), strict=False)
