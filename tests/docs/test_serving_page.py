@@ -99,8 +99,7 @@ def test_the_limits_are_the_defaults() -> None:
 def test_the_settings_without_an_option_are_named_with_their_defaults() -> None:
     text = " ".join(section("From Python").split())
     assert f"`explain_queue` ({SETTINGS.explain_queue} texts" in text
-    assert f"`read_timeout` ({SETTINGS.read_timeout:g} seconds" in text
-    assert {"explain_queue", "read_timeout", "wait", "audit"} <= {field.name for field in fields(Settings)}
+    assert {"explain_queue", "wait", "audit"} <= {field.name for field in fields(Settings)}
 
 
 def test_the_table_of_routes_is_complete() -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from tests.soak import readers
 from tests.soak.fuzz import VALUES, mutated_json
+from tests.soak.material import columns
 
 
 def write_answers(folder: Path, given: str, answered: str) -> None:
@@ -69,13 +70,13 @@ def test_other_cells_than_those_of_the_file_are_a_finding(tmp_path: Path) -> Non
 
 def test_a_row_of_empty_fields_is_a_row_and_a_blank_line_is_none(tmp_path: Path) -> None:
     folder = write_text(tmp_path, "rows.csv", "text,label\n,\n\ngood one,no\n,")
-    assert readers.columns(folder / "rows.csv") == {"text": ["", "good one", ""], "label": ["", "no", ""]}
+    assert columns(folder / "rows.csv") == {"text": ["", "good one", ""], "label": ["", "no", ""]}
     readers.read_csv(folder, "rows.csv")
 
 
 def test_of_columns_without_a_name_the_one_with_values_is_kept(tmp_path: Path) -> None:
     folder = write_text(tmp_path, "rows.csv", "text,,,label\na,b\nc,d\n")
-    assert readers.columns(folder / "rows.csv")[""] == ["b", "d"]
+    assert columns(folder / "rows.csv")[""] == ["b", "d"]
     readers.read_csv(folder, "rows.csv")
 
 

@@ -47,9 +47,12 @@ serve_app.add_typer(key_app, name="key")
 @serve_app.command(RUN, hidden=True)
 def serve(
     runs: Annotated[list[str], typer.Argument(help="Run folders; name=folder gives one another name.")],
-    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need --keys.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need API keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
-    keys: Annotated[Path | None, typer.Option(help="The file of API keys, see palbert serve key --help.")] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="The file of API keys. [$PALBERT_KEYS; with another --host the file of palbert serve key]"),
+    ] = None,
     checkpoint: Checkpoint = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Precision = "auto",

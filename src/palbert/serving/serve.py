@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from palbert.errors import MissingExtraError, PalbertError, did_you_mean
 from palbert.runtime.collector import pause_collector, resume_collector
-from palbert.serving.settings import Settings, name_runs
+from palbert.serving.keys import default_path
+from palbert.serving.settings import LOOPBACK, Settings, name_runs
 
 NEEDED = ("starlette", "uvicorn", "httptools", "prometheus_client")
 
@@ -23,7 +25,10 @@ def serve(*runs: str | Path, **settings: Any) -> None:
     known = set(Settings.__dataclass_fields__) - {"runs"}
     if unknown := sorted(set(settings) - known):
         raise PalbertError(f"Unknown setting '{unknown[0]}'.", hint=did_you_mean(unknown[0], known))
-    files = {name: Path(settings[name]) for name in ("keys", "audit_log") if settings.get(name) is not None}
+    files: dict[str, Path | None] = {
+        name: Path(settings[name]) for name in ("keys", "audit_log") if settings.get(name) is not None
+    }
+    files.setdefault("keys", _usual_keys(str(settings.get("host", Settings.host))))
     chosen = Settings(runs=name_runs(runs), **{**settings, **files})
     for package in NEEDED:
         if find_spec(package) is None:
@@ -35,3 +40,9 @@ def serve(*runs: str | Path, **settings: Any) -> None:
         run_server(chosen)
     finally:
         resume_collector()
+
+
+def _usual_keys(host: str) -> Path | None:
+    """Return the file of keys where none is given: that of $PALBERT_KEYS, or the user's own for other machines."""
+    path = default_path()
+    return path if os.environ.get("PALBERT_KEYS") or (host not in LOOPBACK and path.exists()) else None

@@ -85,8 +85,7 @@ class Settings:
         if self.keys is None and self.host not in LOOPBACK:
             raise PalbertError(
                 f"Without API keys, the service listens on this machine only, not on {self.host}.",
-                hint="Add one and give the file: palbert serve key add NAME --keys keys.json; "
-                f"palbert serve … --host {self.host} --keys keys.json",
+                hint="Add one first: palbert serve key add NAME",
             )
         for name in ("wait", "rate", "burst", "watch", "drain", "read_timeout"):
             if not 0 <= getattr(self, name) <= LARGEST:
@@ -94,8 +93,9 @@ class Settings:
         for name in ("max_items", "max_characters", "max_body", "max_explained", "queue", "explain_queue", "workers"):
             if getattr(self, name) < 1:
                 raise PalbertError(f"{name}: expected a number from 1, found {getattr(self, name)}.")
-        if not (self.read_timeout > 0 and self.drain > 0):
-            raise PalbertError("read_timeout and drain: expected seconds above 0.")
+        for name in ("read_timeout", "drain"):
+            if getattr(self, name) == 0:
+                raise PalbertError(f"{name}: expected seconds above 0.")
 
     @property
     def is_open(self) -> bool:

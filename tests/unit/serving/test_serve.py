@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from palbert.errors import MissingExtraError, PalbertError
+from palbert.serving.keys import add_key, default_path
 from palbert.serving.serve import NEEDED, serve
 from palbert.serving.settings import Settings
 
@@ -36,6 +37,37 @@ def test_a_setting_that_does_not_exist_is_an_error(started: list[Settings], give
     with pytest.raises(PalbertError, match=says):
         serve("runs/one", **given)
     assert started == []
+
+
+@pytest.fixture
+def own_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file that `palbert serve key add` has made for this user."""
+    monkeypatch.delenv("PALBERT_KEYS", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    add_key(default_path(), "website")
+    return default_path()
+
+
+def test_a_service_for_other_machines_uses_the_keys_of_the_user(started: list[Settings], own_keys: Path) -> None:
+    serve("runs/one", host="0.0.0.0")
+    serve("runs/one")
+    assert [each.keys for each in started] == [own_keys, None]
+
+
+def test_without_keys_there_is_no_service_for_other_machines(started: list[Settings], own_keys: Path) -> None:
+    own_keys.unlink()
+    with pytest.raises(PalbertError, match=r"listens on this machine only.*palbert serve key add NAME"):
+        serve("runs/one", host="0.0.0.0")
+    assert started == []
+
+
+def test_keys_that_are_given_come_before_those_of_the_environment(
+    started: list[Settings], own_keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALBERT_KEYS", "of-the-environment.json")
+    serve("runs/one")
+    serve("runs/one", keys="given.json")
+    assert [each.keys for each in started] == [Path("of-the-environment.json"), Path("given.json")]
 
 
 @pytest.mark.parametrize("package", NEEDED)
