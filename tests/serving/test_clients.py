@@ -7,6 +7,8 @@ import json
 import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +76,13 @@ def test_a_client_that_hangs_up_is_not_computed(run: Path) -> None:
 
 
 @pytest.fixture(scope="module")
+def calm(made: Path) -> Iterator[Server]:
+    """Start a server with the usual limits."""
+    with serving(made, "--audit", "off") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def impatient(made: Path) -> Iterator[Server]:
     """Start a server that waits for half a second only."""
     with serving(made, "--read-timeout", 0.5, "--audit", "off") as server:
@@ -98,6 +107,57 @@ def test_a_head_that_comes_drop_by_drop_is_cut_off(impatient: Server) -> None:
         while time.monotonic() < end:
             slow.sendall(b"X: y\r\n")
             time.sleep(0.05)
+
+
+HEADS = {
+    "many fields": b"X:\r\n" * 20_000,
+    "a long field": b"X: " + b"x" * 60_000,
+    "a long path": b"x" * 60_000,
+    "trailers": b"Host: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X:\r\n" * 20_000,
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_head_without_end_is_refused_before_it_takes_memory(calm: Server, kind: str) -> None:
+    before = calm.memory()
+    begin = b"POST /" if kind == "a long path" else b"POST /v1/predict HTTP/1.1\r\nContent-Type: application/json\r\n"
+    with connected(calm) as greedy, contextlib.suppress(ConnectionError):
+        greedy.sendall(begin)
+        for _ in range(1000):  # 60 MB and more, unless the service ends it
+            greedy.sendall(HEADS[kind])
+        raise AssertionError("the service read everything")
+    assert calm.memory() - before < 20_000_000
+    with calm.client() as client:
+        assert client.get("/healthz").status_code == 200
+    assert "Traceback" not in calm.log
+
+
+def test_what_is_refused_before_it_is_read_is_a_problem(calm: Server) -> None:
+    for sent, status in ((b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000, 431)):
+        with connected(calm) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                answer = read_to_end(connection)
+        head, _, content = answer.partition(b"\r\n\r\n")
+        if answer or status == 400:  # a client that is still sending may not get to read the answer
+            problem = json.loads(content)
+            assert head.startswith(f"HTTP/1.1 {status} ".encode()) and problem["status"] == status
+            assert f"x-request-id: {problem['request_id']}".encode() in head
+            assert b"application/problem+json" in head and f"content-length: {len(content)}".encode() in head
+
+
+def test_a_client_that_sends_everything_before_it_reads_learns_that_it_was_too_much(calm: Server) -> None:
+    content = json.dumps({"task": "sst", "texts": ["x" * 5_000_000]}).encode()
+    asking = urllib.request.Request(  # urllib closes its connections, and sends all before it reads
+        f"{calm.url}/v1/predict", content, {"Content-Type": "application/json"}
+    )
+    for _ in range(5):
+        with pytest.raises(urllib.error.HTTPError, match="413") as refused:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asking, timeout=PATIENCE)
+        assert "at most 4,000,000 bytes" in json.load(refused.value)["detail"]
 
 
 def test_a_client_that_reads_nothing_is_cut_off(impatient: Server) -> None:
@@ -144,9 +204,9 @@ def test_where_all_connections_are_busy_new_ones_are_told_to_come_back(run: Path
             assert b" 100 " in each.recv(100)
         with connected(server) as another:
             answer = read_to_end(another)
-        assert answer.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 5" in answer
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"retry-after: 5" in answer
         head, _, content = answer.partition(b"\r\n\r\n")
-        assert f"Content-Length: {len(content)}".encode() in head and json.loads(content)["status"] == 503
+        assert f"content-length: {len(content)}".encode() in head and json.loads(content)["status"] == 503
         busy.pop().close()
         wait_for(lambda: is_answered(server), "a free connection was not used")
 

@@ -16,6 +16,9 @@ from palbert.verbs.texts import Text
 LONGEST_NUMBER = 19
 """Digits of a Content-Length that are read; a longer number is too large anyway."""
 
+DISCARDED = 32_000_000
+"""Bytes that are read past the longest body: most clients read the answer only when they have sent everything."""
+
 
 async def read_body(request: Request, settings: Settings) -> bytes:
     """Return the body of a request; raise Problem if it is too long, too slow, or not said to be JSON."""
@@ -24,7 +27,9 @@ async def read_body(request: Request, settings: Settings) -> bytes:
         raise Problem(415, "Expected a body of JSON.", hint="Send the header Content-Type: application/json.")
     too_long = Problem(413, f"Expected at most {settings.max_body:,} bytes.", hint="Send fewer texts per request.")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:LONGEST_NUMBER]) > settings.max_body:
+    can_wait = request.headers.get("expect", "").lower() == "100-continue"
+    most = settings.max_body + (0 if can_wait else DISCARDED)
+    if length.isdecimal() and int(length[:LONGEST_NUMBER]) > most:
         raise too_long
     try:
         with fail_after(settings.read_timeout):
@@ -37,14 +42,17 @@ async def read_body(request: Request, settings: Settings) -> bytes:
 
 
 async def _joined(request: Request, most: int, too_long: Problem) -> bytes:
-    """Read a body of at most so many bytes."""
+    """Read a body of at most so many bytes, and throw a longer one away."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise too_long
-        parts.append(part)
+        if size > most + DISCARDED:
+            break
+        if size <= most:
+            parts.append(part)
+    if size > most:
+        raise too_long
     return b"".join(parts)
 
 

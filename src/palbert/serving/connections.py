@@ -1,8 +1,9 @@
-"""Connections: how many clients may be connected, and how long one may be silent where something is expected."""
+"""Connections: how many there may be, how long a client may be silent, and how much it may send around a body."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -10,15 +11,14 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from palbert.serving.problems import Problem
+
 MOST, FEWEST = 4096, 64
 """Connections per process, if it may open as many files, and connections that are tried in any case."""
 OTHER_FILES = 128
 """Files that a process needs for everything else."""
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
-    b"Content-Type: application/problem+json\r\nContent-Length: 97\r\n\r\n"
-    b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many connections"}'
-)
+LARGEST_HEAD = 65_536
+"""Bytes of a head, and of all else that is not a body; that of a read is added, up to a quarter of a mebibyte."""
 
 
 class Config(uvicorn.Config):
@@ -42,7 +42,8 @@ class Connection(HttpToolsProtocol):
     """uvicorn's connection to a client; it is closed when the client lets the server wait.
 
     uvicorn waits for ever for the first request, for the rest of a head, and for a client that reads nothing. If there
-    are too many connections, the one that has waited for a request for longest makes room for the new one.
+    are too many connections, the one that has waited for a request for longest makes room for the new one. The parser
+    keeps any number of header fields, so their bytes are counted here.
     """
 
     most = MOST
@@ -52,6 +53,8 @@ class Connection(HttpToolsProtocol):
         assert isinstance(self.config, Config)
         self._idle, self._patience = self.config.idle, self.config.patience
         self._head, self._unread = _Timer(), _Timer()
+        self._overhead = 0
+        """Bytes since the last piece of a body: of a head, or of what frames and follows a body in chunks."""
         self._earlier: list[RequestResponseCycle] = []
         """Requests before the last one that may not be answered yet."""
 
@@ -66,8 +69,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._in_time(self._head)
         if is_full and not self._idle:
-            transport.write(BUSY)
-            transport.close()
+            self._refuse(Problem(503, "Too many connections.", retry_after=5))
             return
         if is_full:
             longest = next(iter(self._idle))
@@ -78,13 +80,26 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
+        self._overhead += len(data)
         super().data_received(data)
-        if self.is_idle and not self._head.is_on:
+        if self._overhead > LARGEST_HEAD + len(data):
+            self._refuse(Problem(431, f"Expected a head of at most {LARGEST_HEAD:,} bytes."))
+        elif self.is_idle and not self._head.is_on:
             self._in_time(self._head)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body; what reads it counts its bytes."""
+        self._overhead = 0
+        super().on_body(body)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, in the form of all errors."""
+        self._refuse(Problem(400, msg))
 
     def on_headers_complete(self) -> None:
         """Stop waiting for the head; what reads the body has a limit of its own."""
         self._head.stop()
+        self._overhead = 0
         self._idle.pop(self, None)
         if not self.is_idle:  # the client did not wait for the answer to the request before this one
             self._earlier = [each for each in [*self._earlier, self.cycle] if not each.response_complete]
@@ -115,6 +130,18 @@ class Connection(HttpToolsProtocol):
             each.disconnected = not each.response_complete
             each.message_event.set()
         super().connection_lost(exc)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say what is wrong and close the connection; answers to earlier requests are lost."""
+        if self.transport.is_closing():
+            return
+        request_id = os.urandom(8).hex()
+        response = problem.response(request_id)
+        fields = [*response.raw_headers, (b"x-request-id", request_id.encode()), (b"connection", b"close")]
+        head = b"".join(b"%s: %s\r\n" % field for field in fields)
+        line = f"HTTP/1.1 {problem.status} {problem.title}\r\n".encode()
+        self.transport.write(line + head + b"\r\n" + bytes(response.body))
+        self.transport.close()
 
     def _in_time(self, timer: _Timer) -> None:
         """End the connection unless the timer is stopped."""

@@ -47,11 +47,16 @@ class Problem(Exception):
         self.retry_after = retry_after
         self.headers = dict(headers or {})
 
+    @property
+    def title(self) -> str:
+        """Return what the status is called."""
+        return TITLES.get(self.status, "Error")
+
     def as_dict(self) -> dict[str, Any]:
         """Return the members of the problem."""
         values = {
             "type": "about:blank",
-            "title": TITLES.get(self.status, "Error"),
+            "title": self.title,
             "status": self.status,
             "detail": self.detail,
         }
