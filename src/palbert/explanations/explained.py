@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,22 @@ from palbert.model.multitask import MultiTaskModel
 
 TOKENS = {"cpu": 2048, "cuda": 16384, "mps": 8192}
 """The most tokens of a batch: all steps of a usual text; their activations are kept for the way back."""
+
+_is_wanted: ContextVar[Callable[[], bool]] = ContextVar("is_wanted", default=lambda: True)
+
+
+class AbandonedError(BaseException):
+    """Nobody waits for an explanation any more; not an Exception, so that it is not taken for a failure."""
+
+
+@contextmanager
+def while_wanted(is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Ask before each batch of the explanations in the block; raise AbandonedError once they are not wanted."""
+    token = _is_wanted.set(is_wanted)
+    try:
+        yield
+    finally:
+        _is_wanted.reset(token)
 
 
 @dataclass(frozen=True)
@@ -64,4 +81,6 @@ class Explained:
         """
         size = max(1, TOKENS[self.device.type] // max(tokens, 1))
         for start in range(0, copies, size):
+            if not _is_wanted.get()():
+                raise AbandonedError
             yield slice(start, min(start + size, copies))

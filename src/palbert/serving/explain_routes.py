@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from palbert.errors import PalbertError, did_you_mean
+from palbert.explanations.explained import while_wanted
 from palbert.serving.bodies import check_count, read_body, read_item, reply
 from palbert.serving.model import ServedModel
 from palbert.serving.problems import Problem, item_error, problem_of
@@ -108,14 +110,20 @@ async def in_turn(service: Service, request: Request, work: Sequence[Callable[[]
         raise Problem(503, "Too many texts are waiting for explanations.", retry_after=2)
     service.explaining += len(work)
     found: list[Answer] = []
+    ended = threading.Event()
+
+    def do(piece: Callable[[], Answer]) -> Answer:
+        with while_wanted(lambda: not ended.is_set()):
+            return piece()
 
     async def each() -> list[Answer]:
         for piece in work:
-            found.append(await asyncio.get_running_loop().run_in_executor(service.explainers, piece))
+            found.append(await asyncio.get_running_loop().run_in_executor(service.explainers, do, piece))
             service.explaining -= 1
         return found
 
     try:
         return await service.unless_gone(request, asyncio.ensure_future(each()))
     finally:
+        ended.set()
         service.explaining -= len(work) - len(found)

@@ -9,7 +9,7 @@ import torch
 
 import palbert
 from palbert.errors import PalbertError
-from palbert.explanations.explained import TOKENS, Explained
+from palbert.explanations.explained import TOKENS, AbandonedError, Explained, while_wanted
 from palbert.explanations.row import Row
 
 
@@ -34,3 +34,18 @@ def test_outputs_that_are_no_numbers_are_reported(model: palbert.Predictor, smoo
     row = Row.of(model.task("sst"), ("rain",), model.tokenizer)
     with pytest.raises(PalbertError, match=r"tasks\.sst: .* not numbers"), torch.inference_mode():
         broken.values(row.copies(1))
+
+
+def test_what_nobody_wants_any_more_ends_before_the_next_batch(smooth: Callable[[str], Explained]) -> None:
+    asked: list[bool] = []
+
+    def is_wanted() -> bool:
+        asked.append(True)
+        return len(asked) < 3
+
+    chunks = smooth("sst").chunks(4, 10 * TOKENS["cpu"])
+    with while_wanted(is_wanted):
+        assert [next(chunks), next(chunks)] == [slice(0, 1), slice(1, 2)]
+        with pytest.raises(AbandonedError):
+            next(chunks)
+    assert len(list(smooth("sst").chunks(4, 10 * TOKENS["cpu"]))) == 4

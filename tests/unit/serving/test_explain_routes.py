@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.unit.serving.asking import PATIENCE, ask, until
 from tests.unit.serving.conftest import Connect, MakeService
 
+from palbert.explanations.explained import TOKENS, Explained
 from palbert.serving.app import build_app
 from palbert.serving.audit_log import AuditLog
 from palbert.serving.audit_reader import read_audit_log
@@ -163,6 +164,35 @@ def test_who_hangs_up_in_the_middle_gets_no_more_explained(
         assert held.begun == ["one"] and service.explaining == 0
 
     asyncio.run(scenario())
+
+
+def test_a_long_explanation_ends_when_nobody_waits_for_it(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[str] = []
+    begun, go, original = threading.Event(), threading.Event(), Explained.values
+
+    def values(explained: Explained, batch: Any) -> Any:
+        batches.append("one")
+        begun.set()
+        assert go.wait(PATIENCE)
+        return original(explained, batch)
+
+    monkeypatch.setattr(Explained, "values", values)
+    monkeypatch.setitem(TOKENS, "cpu", 16)  # a batch for each masked word
+
+    async def scenario() -> None:
+        service, gone = make_service(), asyncio.Event()
+        asked = {**body("a quiet little triumph of a film"), "method": "occlusion"}
+        asking = asyncio.ensure_future(ask(build_app(service), "/v1/explain", asked, gone=gone))
+        await until(begun.is_set)
+        gone.set()
+        assert (await asking).status == 499
+        go.set()
+        await asyncio.to_thread(service.explainers.shutdown)
+
+    asyncio.run(scenario())
+    assert len(batches) == 1
 
 
 def test_too_many_waiting_explanations_are_refused_with_a_time_to_wait(
