@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import socket
+import subprocess
 import threading
 from pathlib import Path
 
@@ -62,6 +63,9 @@ def test_a_service_that_still_loads_can_be_stopped(run: Path) -> None:
     for number, code in ((signal.SIGTERM, 130), (signal.SIGINT, 130)):
         with Server(run) as server:
             writer = wait_for(lambda: open_where_read(weights), "the service did not load the weights")
+            server.process.send_signal(signal.SIGHUP)  # asks for what is being done
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.process.wait(0.3)
             assert server.stop(number) == code
             os.close(writer)
 

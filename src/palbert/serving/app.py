@@ -87,6 +87,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.begin)
+    if service.reload_wanted.is_set():
+        reloader.begin()
     try:
         yield
     finally:

@@ -53,12 +53,14 @@ def run_server(settings: Settings) -> None:
             config = _config("palbert.serving.workers:worker_app", settings)
             Workers(config, [listener], settings, say_ready).run()
         else:
-            with terminate_as_interrupt():  # nothing has begun that would have to be answered
-                service = build_service(settings)
-            server = Server(_config(build_app(service), settings), service)
-            with _stopped_by_signals(server):
-                say_ready()
-                server.run([listener])
+            with _reloads_noted() as wanted:
+                with terminate_as_interrupt():  # nothing has begun that would have to be answered
+                    service = build_service(settings)
+                service.reload_wanted = wanted
+                server = Server(_config(build_app(service), settings), service)
+                with _stopped_by_signals(server):
+                    say_ready()
+                    server.run([listener])
     log.info("Stopped.")
 
 
@@ -201,6 +203,20 @@ def _shared_metrics(settings: Settings) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="palbert-metrics-") as folder:
         os.environ[FOLDER] = folder
         yield
+
+
+@contextlib.contextmanager
+def _reloads_noted() -> Iterator[threading.Event]:
+    """Note SIGHUP until the service runs and handles it itself: otherwise it ends the process."""
+    wanted = threading.Event()
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        yield wanted
+        return
+    former = signal.signal(signal.SIGHUP, lambda *_: wanted.set())
+    try:
+        yield wanted
+    finally:
+        signal.signal(signal.SIGHUP, former)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,8 @@ class Service:
     limits: RateLimits | None = None
     audit: dict[str, AuditLog] = field(default_factory=dict)
     """The audit log of each run."""
+    reload_wanted: threading.Event = field(default_factory=threading.Event)
+    """Whether SIGHUP came while models were loaded."""
     is_draining: bool = False
     unanswered: int = 0
     """Requests that took longer than the service may take to stop."""

@@ -98,6 +98,22 @@ def test_sighup_looks_for_new_checkpoints(make_service: MakeService, monkeypatch
     assert begun == [True]
 
 
+def test_sighup_while_models_were_loaded_is_done_afterwards(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setattr(Reloader, "begin", lambda self: begun.append(True))
+
+    async def scenario() -> None:
+        service = make_service()
+        service.reload_wanted.set()
+        app: Any = build_app(service)
+        async with _lifespan(app.app):
+            assert begun == [True]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(("error", "status"), [(DataError("Bad."), 422), (RuntimeError("secret"), 500)])
 def test_every_error_of_a_route_is_a_problem(
     error: Exception, status: int, make_service: MakeService, monkeypatch: pytest.MonkeyPatch, caplog: Any
