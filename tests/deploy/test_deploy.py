@@ -109,6 +109,7 @@ def test_the_pytorch_job_has_what_the_operator_needs() -> None:
     assert (worker["replicas"], worker["restartPolicy"]) == (spec["elasticPolicy"]["maxReplicas"], "OnFailure")
     [container] = worker["template"]["spec"]["containers"]
     assert container["name"] == "pytorch"
+    assert {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"} in container["env"]  # see test_machines
     volumes = worker["template"]["spec"]["volumes"]
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in volumes}
     assert volumes[0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
