@@ -18,6 +18,8 @@ from palbert.model.pooling import Pooling
 from palbert.registry import POOLINGS
 from palbert.tasks.spec import Task
 
+WITHOUT_WEIGHTS = ("cls", "mean", "pooler")
+"""The poolings that need no training."""
 log = logging.getLogger(__name__)
 
 
@@ -78,10 +80,12 @@ class Embedder:
         if name not in self._forwards:
             model = self.inference.model
             if name not in POOLINGS:
-                raise DataError(f"Unknown pooling '{name}'.", hint=did_you_mean(name, POOLINGS))
+                raise DataError(f"Unknown pooling '{name}'.", hint=did_you_mean(name, WITHOUT_WEIGHTS))
             pooling: Pooling = POOLINGS.find(name)(model.encoder.config.hidden_size)
             if any(True for _ in pooling.parameters()):
-                raise DataError(f"The pooling '{name}' has weights of its own.", hint="Take mean, cls or pooler.")
+                raise DataError(
+                    f"The pooling '{name}' has weights of its own.", hint=f"Take one of: {', '.join(WITHOUT_WEIGHTS)}."
+                )
             if pooling.through_pooler and not model.encoder.config.pooler:
                 raise DataError("This encoder has no pooler.", hint="Take the pooling mean or cls.")
             self._forwards[name] = self.inference.ask(PooledStates(model, pooling.to(self.inference.device)))

@@ -133,7 +133,11 @@ def no_column(path: str, name: str, known: Sequence[str] | Mapping[str, Sequence
     hint = headless_hint(path, names, values)
     if not hint:
         hint = did_you_mean(name, names)
-        hint += "" if "Did you mean" in hint else " Name one of them as the text or label column."
+        hint += (
+            ""
+            if "Did you mean" in hint
+            else " Name one of them as the text or label column (on the command line: --column, --label)."
+        )
     return DataError(f"{path}: no column '{name}'.", hint=hint)
 
 

@@ -89,8 +89,8 @@ def test_adapters_of_single_tasks_need_a_task_and_a_shared_one_does_not(
         ("one text", {}, "Expected a list of texts, found one text."),
         (["a", ("b", "c")], {}, "row 1 is ('b', 'c')"),
         (["a"], {"task": "stss"}, "Unknown task 'stss'."),
-        (["a"], {"pooling": "maen"}, "Unknown pooling 'maen'. Known: attention, cls, mean, pooler."),
-        (["a"], {"pooling": "attention"}, "has weights of its own. Take mean, cls or pooler."),
+        (["a"], {"pooling": "maen"}, "Unknown pooling 'maen'. Known: cls, mean, pooler."),
+        (["a"], {"pooling": "attention"}, "has weights of its own. Take one of: cls, mean, pooler."),
     ],
 )
 def test_wrong_questions_are_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[s
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.unit.serving.asking import PATIENCE
 from tests.unit.serving.conftest import Connect, MakeService
 
 from palbert.serving.engine import Engine
@@ -66,7 +68,9 @@ def test_a_service_that_drains_is_alive_but_not_ready(
 
 def test_metrics_are_prometheus_text(client: TestClient) -> None:
     client.post("/v1/predict", json={"task": "sst", "texts": ["good", "bad"]})
-    answer = client.get("/metrics")
+    end = time.monotonic() + PATIENCE
+    while "palbert_tokens_total{" not in (answer := client.get("/metrics")).text:  # counted after the answer is sent
+        assert time.monotonic() < end
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
     assert families.keys() >= {
