@@ -13,7 +13,7 @@ pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install
 pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[serve]'")
 
 from playwright.sync_api import Page, expect
-from tests.pages.fake_service import FakeService
+from tests.pages.fake_service import FakeService, problem
 from tests.pages.tables import answer_all, choose, downloaded, rows_of, written
 
 from palbert.errors import DataError
@@ -184,8 +184,32 @@ def test_other_encodings_are_read_and_said(open_page: OpenPage, encoding: str, s
     assert rows_of(downloaded(page)[1])[0]["text"] == "the café is good"
 
 
-def test_files_of_tabs_have_no_quotes(open_page: OpenPage) -> None:
+def test_files_of_tabs_have_no_quotes(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
     choose(page, 'id\ttext\n1\t"good film\n2\tbad "film"\n', name="reviews.tsv")
     answer_all(page)
-    assert [row["text"] for row in rows_of(downloaded(page)[1], "\t")] == ['"good film', 'bad "film"']
+    name, content = downloaded(page)
+    assert name == "reviews.answers.tsv"
+    (tmp_path / name).write_bytes(content)
+    [chunk] = read_chunks(str(tmp_path / name), dialect=Dialect(), size=100)
+    assert chunk.columns["text"] == ['"good film', 'bad "film"']
+    assert chunk.columns["prediction"] == ["positive", "negative"]
+
+
+@pytest.mark.parametrize(
+    ("name", "back"),
+    [("a.b.TSV", "a.b.answers.TSV"), ("notes.txt", "notes.answers.txt"), ("table", "table.answers.csv")],
+)
+def test_a_table_keeps_its_suffix(open_page: OpenPage, name: str, back: str) -> None:
+    page = open_page()
+    choose(page, "id\ttext\n1\tgood\n", name)
+    answer_all(page)
+    assert downloaded(page)[0] == back
+
+
+def test_cells_of_a_tsv_have_no_line_breaks(open_page: OpenPage, service: FakeService) -> None:
+    service.refusals = [problem(422, "Not understood", "One line,\n\tanother.")]
+    page = open_page()
+    choose(page, "id\ttext\n1\tgood\n", "a.tsv")
+    answer_all(page)
+    assert downloaded(page)[1].decode("utf-8-sig").split("\r\n")[1].endswith("\tOne line,  another. (request req-7)")

@@ -80,12 +80,12 @@ export async function readRows(text, separator, quotes = true) {
   return { rows, lines };
 }
 
-/** Write rows as the parts of a file. */
-export async function writeRows(rows, separator, { safe = false } = {}) {
+/** Write rows as the parts of a file. Without quotes, cells have spaces for what would end them. */
+export async function writeRows(rows, separator, { safe = false, quotes = true } = {}) {
   const parts = ["\ufeff"]; // spreadsheet programs read UTF-8 only with this mark
   let since = performance.now();
   for (let from = 0; from < rows.length; from += 500) {
-    parts.push(rows.slice(from, from + 500).map((row) => row.map((cell) => written(cell, separator, safe)).join(separator) + "\r\n").join(""));
+    parts.push(rows.slice(from, from + 500).map((row) => row.map((cell) => written(cell, separator, safe, quotes)).join(separator) + "\r\n").join(""));
     if (performance.now() - since > AT_ONCE) {
       await pause();
       since = performance.now();
@@ -94,9 +94,10 @@ export async function writeRows(rows, separator, { safe = false } = {}) {
   return parts;
 }
 
-function written(cell, separator, safe) {
+function written(cell, separator, safe, quotes) {
   let text = String(cell ?? "");
   if (safe && FORMULA.test(text) && !NUMBER.test(text)) text = `'${text}`;
+  if (!quotes) return text.replace(/[\r\n]+/g, " ").replaceAll(separator, " ");
   const quoted = text.includes(separator) || /["\r\n]|^\s|\s$/.test(text);
   return quoted ? `"${text.replaceAll('"', '""')}"` : text;
 }

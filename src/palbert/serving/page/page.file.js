@@ -4,7 +4,7 @@ import { answerColumns, fresh, said, textColumns } from "./page.columns.js";
 import { decode, pause, writeRows } from "./page.csv.js";
 import { counted, element, find, percent, showProblem } from "./page.dom.js";
 import { answerRows } from "./page.rows.js";
-import { NAMES, nameColumns, readTable } from "./page.table.js";
+import { isTsv, NAMES, nameColumns, readTable } from "./page.table.js";
 
 const LARGEST = 200_000_000; // bytes; browsers keep a table of this size, but not many times
 const PREVIEW = 6; // rows
@@ -253,9 +253,11 @@ export class FileSection {
       const own = names.map((_, column) => row[column] ?? "");
       rows.push([...own, ...added.map(([, value]) => (result ? value(result) : ""))]);
     }
-    const parts = await writeRows(rows, separator || ",", { safe: find("safe").checked });
-    const address = URL.createObjectURL(new Blob(parts, { type: "text/csv" }));
-    element("a", { href: address, download: `${name.replace(/\.[^.]*$/, "")}.answers.csv` }).click();
+    const tsv = isTsv(name);
+    const parts = await writeRows(rows, separator || ",", { safe: find("safe").checked, quotes: !tsv });
+    const address = URL.createObjectURL(new Blob(parts, { type: tsv ? "text/tab-separated-values" : "text/csv" }));
+    const [, stem, suffix = ".csv"] = /^(.*?)(\.[^.]*)?$/s.exec(name);
+    element("a", { href: address, download: `${stem}.answers${suffix}` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
   }
 }

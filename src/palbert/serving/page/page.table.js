@@ -6,10 +6,15 @@ import { markOf, separatorsOf } from "./page.separators.js";
 
 export const NAMES = { ",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", "": "nothing: one column" };
 
-/** Read a text; .tsv files have no quotes, as palbert reads them. The separator is found unless it is given. */
+/** Whether a file is named .tsv; such files have no quotes, as palbert reads and writes them. */
+export function isTsv(name) {
+  return name.toLowerCase().endsWith(".tsv");
+}
+
+/** Read a text. The separator is found unless it is given. */
 export async function readTable({ text, name, encoding, separator = null }) {
   const plain = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
-  const tsv = name.toLowerCase().endsWith(".tsv");
+  const tsv = isTsv(name);
   const fitting = separator === null ? separatorsOf(plain, tsv) : [separator];
   const { rows, lines } = await readRows(plain, fitting[0], !tsv);
   if (markOf(plain) !== null) for (const each of [rows, lines]) each.shift();
