@@ -107,9 +107,28 @@ def test_abstentions_and_cut_texts_are_said(open_page: OpenPage, service: FakeSe
     assert service.asked[-1]["min_confidence"] == 0.9
     page.get_by_label("Answer only if at least").fill("")
     expect(mood.get_by_role("heading")).to_have_text("positive")
+    page.get_by_label("Answer only if at least").fill("99.5")
+    expect(mood.get_by_role("heading")).to_have_text("No answer")
+    assert service.asked[-1]["min_confidence"] == 0.995
     first(page).fill("good " * 200)
     expect(mood).to_contain_text("its end was cut off")
     expect(mood.locator(".unread")).to_contain_text("good good")
+
+
+@pytest.mark.parametrize("typed", ["150", "-5", "1e"])
+def test_a_threshold_that_cannot_be_is_said(open_page: OpenPage, service: FakeService, typed: str) -> None:
+    page = open_page()
+    field, alert = page.get_by_label("Answer only if at least"), page.get_by_role("alert").filter(has_text="Expected")
+    field.press_sequentially(typed)
+    expect(alert).to_have_text("Expected a number from 0 to 100; until then, all answers are given.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description(re.compile("^Expected"))
+    first(page).fill("a good film")
+    expect(card(page, "mood").get_by_role("heading")).to_have_text("positive")
+    assert "min_confidence" not in service.asked[-1]
+    field.fill("60")
+    expect(alert).to_have_count(0)
+    expect(field).to_have_attribute("aria-invalid", "false")
 
 
 def test_two_texts_are_compared(open_page: OpenPage) -> None:

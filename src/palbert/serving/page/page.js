@@ -20,7 +20,7 @@ class Page {
     find("kinds").addEventListener("change", (event) => this.setKind(event.target.value));
     find("compare").addEventListener("click", () => this.toggleComparison());
     find("show-words").addEventListener("change", () => this.askAll());
-    find("confidence").addEventListener("input", () => this.sides.forEach((side) => side.later()));
+    find("confidence").addEventListener("input", () => this.setConfidence());
     find("report").addEventListener("click", (event) => this.openReport(event));
     find("forget-key").addEventListener("click", () => forgetKey());
     onKey((there) => (find("forget-key").hidden = !there));
@@ -79,6 +79,14 @@ class Page {
     this.showTasks();
     this.showExamples();
     this.askAll();
+  }
+
+  /** Ask with another threshold; one that cannot be met or is no number is said, and counts as none. */
+  setConfidence() {
+    const { valid } = find("confidence").validity;
+    find("confidence-problem").textContent = valid ? "" : "Expected a number from 0 to 100; until then, all answers are given.";
+    find("confidence").setAttribute("aria-invalid", String(!valid));
+    for (const side of this.sides) side.later();
   }
 
   tasksOfKind() {
