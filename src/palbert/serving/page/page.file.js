@@ -97,7 +97,6 @@ export class FileSection {
       if (reading !== this.reading) return; // another table was chosen meanwhile
       this.table = table;
       find("separator").value = table.separator;
-      find("table").hidden = false;
       this.readNames();
     } catch (error) {
       if (reading === this.reading) this.fail({ title: `${source.name} could not be read as a table`, detail: error.message });
@@ -118,6 +117,11 @@ export class FileSection {
   /** Show the choice of columns and the first rows; answers to another question are forgotten. */
   settle() {
     if (!this.table) return;
+    find("table").hidden = !this.page.run;
+    if (!this.page.run) {
+      if (this.page.obstacle) this.page.showObstacle(find("file-problem"), this.page.obstacle);
+      return; // the table is shown once there is a run
+    }
     this.tasks = JSON.parse(find("file-task").value);
     const pair = this.page.run.tasks[this.tasks[0]].kind === "pair";
     if (pair !== this.pair) {
@@ -188,9 +192,14 @@ export class FileSection {
       });
     } catch (error) {
       outcome = error.name === "AbortError" ? "Cancelled" : "Stopped";
-      if (error.name !== "AbortError" && running === this.running) showProblem(find("file-problem"), error);
+      if (error.name !== "AbortError" && running === this.running) this.stopFor(error);
     }
     if (running === this.running) this.finish(outcome);
+  }
+
+  stopFor(problem) {
+    if (problem.status === 401) this.page.showObstacle(find("file-problem"), problem, () => this.start());
+    else showProblem(find("file-problem"), problem);
   }
 
   answered(from, results) {

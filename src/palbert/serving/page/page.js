@@ -10,6 +10,7 @@ const QUIET = 900; // milliseconds after the last answer, then it is said to scr
 class Page {
   constructor() {
     this.run = null;
+    this.obstacle = null; // why there is no run
     this.kind = "single";
     this.chosen = new Set();
     this.sides = [new Side(this, 0, () => this.answered())];
@@ -28,15 +29,15 @@ class Page {
 
   /** Read which runs and tasks there are. */
   async start() {
-    showProblem(find("problem"), null);
+    this.obstacle = null;
     try {
       this.runs = (await ask("v1/tasks")).runs;
     } catch (error) {
-      const retry = () => {
-        allowDialog();
-        this.start();
-      };
-      showProblem(find("problem"), error, element("button", { type: "button", click: retry }, "Try again"));
+      this.obstacle = error;
+    }
+    if (this.obstacle) {
+      this.askAll();
+      this.file.settle();
       return;
     }
     find("run").replaceChildren(...this.runs.map(({ name }) => element("option", { value: name }, name)));
@@ -47,11 +48,16 @@ class Page {
     document.documentElement.dataset.ready = "yes";
   }
 
-  /** Ask for a key again, after the dialog was cancelled. */
-  enterKey() {
-    allowDialog();
-    if (this.run) this.askAll();
-    else this.start();
+  /** Show why something cannot be asked, with a button to try it again, after the dialog was cancelled too. */
+  showObstacle(place, problem, retry) {
+    const again = () => {
+      allowDialog();
+      if (this.run) retry();
+      else this.start();
+    };
+    const keyless = problem.status === 401; // the server's hint is for programs
+    const button = element("button", { type: "button", click: again }, keyless ? "Enter a key" : "Try again");
+    showProblem(place, { ...problem, hint: keyless ? "" : problem.hint }, button);
   }
 
   setRun(name) {
