@@ -47,6 +47,13 @@ def test_the_costs_are_those_of_the_measurement() -> None:
     assert told[: len(FACTS["cost"])] == [round(cost["ratio"], 1) for cost in FACTS["cost"].values()]
 
 
+def test_the_pairs_that_were_measured_are_siamese() -> None:
+    pieces = {"quora": 17, "sts": 16}  # 16 words each, of which the tokenizer cuts quora's "elden" in two
+    marks = {task: FACTS["cost"][task]["tokens"] - count for task, count in pieces.items()}
+    assert marks == {"quora": 4, "sts": 4}  # two around each text; a joint pair has three in all
+    assert "quora, a siamese pair" in CONCEPT
+
+
 def test_limits_are_those_of_the_code() -> None:
     assert (
         f"doubled from {FIRST_STEPS} up to {MOST_STEPS} until it is at most {TOLERANCE:.0%}".replace("1%", "1 %")

@@ -118,6 +118,43 @@ def test_narrow_screens_never_scroll_sideways(open_page: OpenPage, service: Fake
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
+def test_long_words_and_names_never_scroll_sideways(open_page: OpenPage, service: FakeService) -> None:
+    def width() -> int:
+        return int(page.evaluate("() => document.documentElement.scrollWidth"))
+
+    word, url = "x" * 120, "https://example.org/" + "y" * 200
+    service.names, mood = [f"run-{word}", "other"], service.tasks["mood"]
+    service.tasks = {**service.tasks, f"task_{word}": {**mood, "classes": [word, "positive"]}}
+    page = open_page(viewport={"width": 360, "height": 640})
+    assert width() <= 360
+    for text in (url, word, "good" * 30 + " " + "bad" * 40):
+        page.locator("textarea.first").first.fill(text)
+        expect(page.locator(".words").first).to_have_text(text, use_inner_text=True)
+        expect(page.get_by_text("Most for it").first).to_be_visible()
+        assert width() <= 360, text
+    page.locator(".more summary").first.click()
+    assert width() <= 360
+    for extra in ("", ",more"):  # one is answered, the other refused
+        table = f"{word},{word}2\n{url},{word}{extra}\n{word},1\n".encode()
+        page.locator("#file").set_input_files({"name": f"{word}{extra}.csv", "mimeType": "text/csv", "buffer": table})
+        expect(page.locator("#table-facts")).to_contain_text(f"{word}{extra}.csv: 2 rows, 2 columns")
+        assert width() <= 360, extra
+        if not extra:
+            page.get_by_role("button", name="Answer all 2 rows").click()
+            expect(page.locator("#progress-text")).to_contain_text("Done")
+            assert width() <= 360
+    expect(page.locator("#file-problem")).to_contain_text("expected 2 cells, found 3")
+
+
+@pytest.mark.parametrize("width", [700, 1100])
+def test_words_that_fit_are_not_broken(open_page: OpenPage, service: FakeService, width: int) -> None:
+    examples = [f"Example {number} of a film that was better than expected." for number in range(5)]
+    service.tasks = {"mood": {**service.tasks["mood"], "examples": examples}}
+    page = open_page(viewport={"width": width, "height": 640})
+    label = page.locator("#examples-label").bounding_box()
+    assert label and label["height"] < 30
+
+
 CONTRASTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (colour) => {

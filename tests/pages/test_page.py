@@ -1,11 +1,10 @@
-"""The page in Chromium: texts that are typed, their answers and explanations, keys, and what may go wrong."""
+"""The page in Chromium: texts that are typed, their answers and explanations, and what may go wrong."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -107,9 +106,28 @@ def test_abstentions_and_cut_texts_are_said(open_page: OpenPage, service: FakeSe
     assert service.asked[-1]["min_confidence"] == 0.9
     page.get_by_label("Answer only if at least").fill("")
     expect(mood.get_by_role("heading")).to_have_text("positive")
+    page.get_by_label("Answer only if at least").fill("99.5")
+    expect(mood.get_by_role("heading")).to_have_text("No answer")
+    assert service.asked[-1]["min_confidence"] == 0.995
     first(page).fill("good " * 200)
     expect(mood).to_contain_text("its end was cut off")
     expect(mood.locator(".unread")).to_contain_text("good good")
+
+
+@pytest.mark.parametrize("typed", ["150", "-5", "1e"])
+def test_a_threshold_that_cannot_be_is_said(open_page: OpenPage, service: FakeService, typed: str) -> None:
+    page = open_page()
+    field, alert = page.get_by_label("Answer only if at least"), page.get_by_role("alert").filter(has_text="Expected")
+    field.press_sequentially(typed)
+    expect(alert).to_have_text("Expected a number from 0 to 100; until then, all answers are given.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description(re.compile("^Expected"))
+    first(page).fill("a good film")
+    expect(card(page, "mood").get_by_role("heading")).to_have_text("positive")
+    assert "min_confidence" not in service.asked[-1]
+    field.fill("60")
+    expect(alert).to_have_count(0)
+    expect(field).to_have_attribute("aria-invalid", "false")
 
 
 def test_two_texts_are_compared(open_page: OpenPage) -> None:
@@ -264,77 +282,6 @@ def test_a_server_that_is_gone_is_said(open_page: OpenPage) -> None:
     first(page).fill("a good film")
     expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
     page.unroute("**/v1/predict")
-
-
-def test_a_key_is_asked_for_and_kept_for_the_tab(open_page: OpenPage, service: FakeService) -> None:
-    service.key = "pal_right"
-    page = open_page(ready=False)
-    dialog = page.get_by_role("dialog", name="A key is needed")
-    expect(dialog).to_contain_text("This server answers only with a key.")
-    field = dialog.get_by_label("API key")
-    expect(field).to_be_focused()
-    field.fill("pal_wrong")
-    page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("The key was not accepted.")
-    field.fill("pal_right")
-    dialog.get_by_role("button", name="Use the key").click()
-    expect(dialog).to_be_hidden()
-    first(page).fill("a good film")
-    expect(card(page, "mood")).to_be_visible()
-    assert service.headers[-1]["authorization"] == "Bearer pal_right"
-    page.reload()
-    page.locator("html[data-ready]").wait_for()
-    expect(dialog).to_be_hidden()
-    page.get_by_role("button", name="Forget the key").click()
-    first(page).fill("a good film")
-    expect(dialog).to_be_visible()
-    page.keyboard.press("Escape")
-    alert = page.get_by_role("alert").filter(has_text="No key")
-    first(page).fill("a good film, again")  # the dialog does not open at each letter
-    expect(alert).to_be_visible()
-    expect(dialog).to_be_hidden()
-    alert.get_by_role("button", name="Enter a key").click()
-    field.fill("pal_right")
-    page.keyboard.press("Enter")
-    expect(card(page, "mood")).to_be_visible()
-
-
-def test_a_page_without_key_can_try_again(open_page: OpenPage, service: FakeService) -> None:
-    service.key = "pal_right"
-    page = open_page(ready=False)
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Try again").click()
-    page.get_by_label("API key").fill("pal_right")
-    page.keyboard.press("Enter")
-    page.locator("html[data-ready]").wait_for()
-
-
-REPORT = """<!doctype html><html><head><title>Report</title><style>h1 { color: rgb(1, 2, 3) }</style></head>
-<body><h1>How good it is</h1><p id="found"></p><script>
-let found; try { found = "kept: " + sessionStorage.getItem("palbert-key"); } catch (error) { found = error.name; }
-document.getElementById("found").textContent = found;
-</script></body></html>"""
-
-
-@pytest.mark.parametrize("key", [None, "pal_right"])
-def test_the_report_is_one_click_away_and_kept_apart(
-    open_page: OpenPage, service: FakeService, tmp_path: Path, key: str | None
-) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(REPORT, "utf-8")
-    service.reports["demo"] = path
-    page = open_page()
-    if key:
-        service.key = key
-        first(page).fill("a good film")
-        page.get_by_label("API key").fill(key)
-        page.keyboard.press("Enter")
-        expect(card(page, "mood")).to_be_visible()
-    with page.expect_popup() as popup:
-        page.get_by_role("link", name="Report").click()
-    heading = popup.value.get_by_role("heading", name="How good it is")
-    expect(heading).to_have_css("color", "rgb(1, 2, 3)")
-    expect(popup.value.locator("#found")).to_have_text("SecurityError")  # it does not see the key
 
 
 def test_runs_are_chosen_by_name(open_page: OpenPage, service: FakeService) -> None:

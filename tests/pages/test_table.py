@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import random
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,43 +12,12 @@ pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[s
 
 from playwright.sync_api import Page, expect
 from tests.pages.fake_service import FakeService, problem
+from tests.pages.tables import answer_all, choose, downloaded, rows_of, written
 
 from palbert.runtime.spreadsheet import safe_cell
 
 OpenPage = Callable[..., Page]
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
-
-
-def choose(page: Page, content: str | bytes, name: str = "reviews.csv") -> None:
-    """Give the page a file, and wait until it has read it."""
-    data = content if isinstance(content, bytes) else content.encode()
-    page.locator("#file").set_input_files({"name": name, "mimeType": "text/csv", "buffer": data})
-    expect(page.locator("#table-facts")).to_contain_text(f"{name}: ")
-
-
-def answer_all(page: Page) -> None:
-    page.get_by_role("button", name=re.compile("^Answer ")).click()
-    expect(page.locator("#progress-text")).to_contain_text("Done")
-
-
-def downloaded(page: Page) -> tuple[str, bytes]:
-    """Return the name and content of the table that comes back."""
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
-    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
-
-
-def rows_of(content: bytes, separator: str = ",") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=separator))
-
-
-def written(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str:
-    stream = io.StringIO(newline="")
-    if end == "\r":  # csv leaves line feeds bare before such ends
-        csv.writer(stream, delimiter=separator, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
-    else:
-        csv.writer(stream, delimiter=separator, lineterminator=end).writerows(rows)
-    return stream.getvalue()
 
 
 def test_a_table_comes_back_with_answers(open_page: OpenPage, service: FakeService) -> None:
@@ -201,17 +166,6 @@ def test_columns_keep_their_names_beside_answers(open_page: OpenPage) -> None:
     assert (row["prediction"], row["prediction 2"]) == ("mine", "positive")
 
 
-def test_rows_without_names_and_of_different_lengths_are_kept(open_page: OpenPage) -> None:
-    page = open_page()
-    choose(page, "good film,1\nbad film\n\na kind film,2,extra\n")
-    page.get_by_label("The first row has the names of columns").uncheck()
-    answer_all(page)
-    rows = rows_of(downloaded(page)[1])
-    assert [row["column 1"] for row in rows] == ["good film", "bad film", "a kind film"]
-    assert [row["column 3"] for row in rows] == ["", "", "extra"]
-    assert [row["prediction"] for row in rows] == ["positive", "negative", "positive"]
-
-
 def test_cells_that_start_a_formula_can_be_escaped(open_page: OpenPage) -> None:
     cells = ["=1+2", "+good", "-3.5", "@x", " =2", "＝3", "a good film", "1e5", "'-x"]
     page = open_page()
@@ -251,63 +205,6 @@ def test_tables_are_pasted_and_dropped(open_page: OpenPage) -> None:
     expect(page.locator("#table-facts")).to_have_text("pasted.csv: 1 row, 1 column")
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"", "There are no rows in it."),
-        (b'text\n"good\nfilm\n', "Line 2: a cell begins with a quote that is never closed."),
-    ],
-)
-def test_what_is_no_table_is_said(open_page: OpenPage, content: bytes, expected: str) -> None:
-    page = open_page()
-    page.locator("#file").set_input_files({"name": "odd.csv", "mimeType": "text/csv", "buffer": content})
-    expect(page.locator("#file-problem")).to_contain_text(expected)
-    expect(page.locator("#table")).to_be_hidden()
-
-
-@pytest.mark.parametrize(("encoding", "said"), [("utf-16", ", read as UTF-16"), ("cp1252", ", read as Windows-1252")])
-def test_other_encodings_are_read_and_said(open_page: OpenPage, encoding: str, said: str) -> None:
-    page = open_page()
-    choose(page, "text\nthe café is good\n".encode(encoding))
-    expect(page.locator("#table-facts")).to_contain_text(said)
-    answer_all(page)
-    assert rows_of(downloaded(page)[1])[0]["text"] == "the café is good"
-
-
-READ = """async ([text, separator, quotes]) => {
-  const { guessSeparator, readRows } = await import("/page.csv.js");
-  return [guessSeparator(text, quotes), await readRows(text, separator, quotes)];
-}"""
-
-
-def test_tables_are_read_as_python_reads_them(open_page: OpenPage) -> None:
-    page = open_page()
-    dice = random.Random(5)
-    pieces = ["a", "good", '"', '""', ",", ";", "\t", "\n", "\r\n", " ", "é", "😀", "'", "=", "1.5"]
-    for _ in range(60):
-        width, separator = dice.randint(2, 4), dice.choice(",;\t")
-        rows = [
-            ["x", *("".join(dice.choices(pieces, k=dice.randint(0, 5))) for _ in range(width - 1))] for _ in range(8)
-        ]
-        text = written(rows, separator, dice.choice(["\n", "\r\n", "\r"]))
-        assert page.evaluate(READ, [text, separator, True])[1] == rows, text
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_the_separator_is_found_among_texts_with_others(open_page: OpenPage, separator: str) -> None:
-    page = open_page()
-    others = [other for other in ",;\t" if other != separator]
-    rows = [["id", "text"], ["1", "a"], ["2", f"b{others[0]} c{others[0]} d"], ["3", f"e{others[1]} f"]]
-    assert page.evaluate(READ, [written(rows, separator), separator, True])[0] == separator
-
-
-def test_files_of_tabs_have_no_quotes(open_page: OpenPage) -> None:
-    page = open_page()
-    choose(page, 'id\ttext\n1\t"good film\n2\tbad "film"\n', name="reviews.tsv")
-    answer_all(page)
-    assert [row["text"] for row in rows_of(downloaded(page)[1], "\t")] == ['"good film', 'bad "film"']
-
-
 def test_a_large_table_does_not_freeze_the_page(open_page: OpenPage) -> None:
     page = open_page()
     turns = page.evaluate(
@@ -317,7 +214,7 @@ def test_a_large_table_does_not_freeze_the_page(open_page: OpenPage) -> None:
           let turns = 0, over = false;
           const turn = () => { turns += 1; if (!over) setTimeout(turn); };
           turn();
-          const rows = await readRows(text, ",");
+          const { rows } = await readRows(text, ",");
           await writeRows(rows, ",");
           over = true;
           return [rows.length, turns];

@@ -137,5 +137,5 @@ def _explain_texts(
         for row in rows:
             say(f"  {row.similarity:8.3f}  {row.answer}  {' | '.join(row.texts)}")
     if html:
-        write_text(html, explanations_page(f"Why: {task}", explanations))
+        write_text(html, explanations_page(f"Why: {task}", explanations, near if similar else None))
         logging.getLogger(__name__).info("The page is written to %s", html)

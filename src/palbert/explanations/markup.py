@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from palbert.explanations.explanation import Explanation, Interactions, WordScore
+    from palbert.verbs.similar import SimilarRow
 
 FOR, AGAINST = "33,102,172", "178,24,43"
 """Blue and red of ColorBrewer's RdBu, which people with any colour blindness can tell apart."""
@@ -17,14 +18,28 @@ PAGE = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
     "<style>body {{ font: 16px/1.9 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; "
-    "color: #1d2126; background: #fff }} section {{ border-top: 1px solid #e6e7ea; padding: 1em 0 }}</style>\n"
+    "color: #1d2126; background: #fff }} section {{ border-top: 1px solid #e6e7ea; padding: 1em 0 }} "
+    ".similar {{ border-collapse: collapse; line-height: 1.5; margin-top: 1em }} .similar caption {{ text-align: left; "
+    "font-size: 0.9em }} .similar :is(th, td) {{ text-align: left; vertical-align: top; padding: 0.2em 1em 0.2em 0 }} "
+    "</style>\n"
     "</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
 )
 
 
-def explanations_page(title: str, explanations: Iterable[Explanation]) -> str:
-    """Return a page that shows explanations one below the other, and loads nothing from elsewhere."""
-    body = "\n".join(f"<section>{explanation_html(each)}</section>" for each in explanations)
+def explanations_page(
+    title: str, explanations: Iterable[Explanation], similar: Sequence[Sequence[SimilarRow]] | None = None
+) -> str:
+    """Return a page that shows explanations one below the other, and loads nothing from elsewhere.
+
+    Args:
+        title: What the page is about.
+        explanations: What it shows.
+        similar: For each explanation, the training rows that are most like its texts.
+    """
+    shown = [explanation_html(each) for each in explanations]
+    if similar is not None:
+        shown = [html + _similar_table(rows) for html, rows in zip(shown, similar, strict=True)]
+    body = "\n".join(f"<section>{html}</section>" for html in shown)
     return PAGE.format(title=escape(title), body=body)
 
 
@@ -71,6 +86,17 @@ def _marked(words: Sequence[WordScore], strengths: Sequence[float]) -> str:
         style = f"background:rgba({AGAINST if strength < 0 else FOR},{STRONGEST * abs(strength):.2f}){line}"
         pieces.append(f'{space}<span style="{style}" title="{word.score:+.3f}">{escape(word.text)}</span>')
     return "".join(pieces)
+
+
+def _similar_table(rows: Sequence[SimilarRow]) -> str:
+    """Return training rows as a table: their cosine, their label, their texts."""
+    lines = []
+    for row in rows:
+        label = "" if row.answer is None else escape(str(row.answer))
+        texts = "<br>".join(f'<span dir="auto">{escape(text)}</span>' for text in row.texts)
+        lines.append(f"<tr><td>{row.similarity:.3f}</td><td>{label}</td><td>{texts}</td></tr>")
+    head = "<tr><th>Cosine</th><th>Label</th><th>Text</th></tr>"
+    return f'<table class="similar"><caption>Training rows most like it</caption>{head}{"".join(lines)}</table>'
 
 
 def _interaction_table(words: Sequence[WordScore], interactions: Interactions) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,17 @@ def test_a_page_is_written_once(trained: Path, tmp_path: Path, cli: Cli) -> None
     page = (tmp_path / "why.html").read_text("utf-8")
     assert "&lt;b&gt;" in page and "<b>" not in page
     assert cli(*asked).code == 2 and cli(*asked, "--force").code == 0
+
+
+def test_the_page_has_the_similar_rows(trained: Path, tmp_path: Path, cli: Cli) -> None:
+    texts, page = ("--text", "Dull.", "--text", "rain"), tmp_path / "why.html"
+    asked = ("explain", trained, "--task", "sst", *texts, "--method", "occlusion", "--html", page)
+    assert cli(*asked, "--similar", "2").code == 0
+    sections = re.findall(r"<section>.*?</section>", page.read_text("utf-8"))
+    for section, rows in zip(sections, palbert.load(trained).similar("sst", ["Dull.", "rain"], count=2), strict=True):
+        shown = re.findall(r"<td>([\d.]+)</td><td>(.*?)</td><td><span[^>]*>(.*?)</span></td>", section)
+        assert shown == [(f"{row.similarity:.3f}", str(row.answer), escape(row.texts[0])) for row in rows]
+    assert cli(*asked, "--force").code == 0 and "Training rows" not in page.read_text("utf-8")
 
 
 def test_a_file_is_explained(trained: Path, tmp_path: Path, cli: Cli) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from palbert.explanations.explanation import Explanation, Interactions, WordScore
 from palbert.explanations.markup import AGAINST, FOR, explanation_html, explanations_page, headline, shades
+from palbert.verbs.similar import SimilarRow
 
 WORDS = (
     WordScore("It", 0, 2, 0.5, 0),
@@ -69,6 +70,20 @@ def test_interactions_are_a_table_that_says_how_many_words_it_lacks() -> None:
 )
 def test_the_headline_says_what_is_explained(change: dict[str, str | None], expected: str) -> None:
     assert headline(replace(EXPLANATION, **change)) == expected  # type: ignore[arg-type]
+
+
+def test_similar_rows_stand_below_their_explanation_as_text() -> None:
+    rows = [
+        SimilarRow(("<b>one", "other"), "<i>", 0.98765, "quora", "7"),
+        SimilarRow(("none",), None, 0.5, "quora", "8"),
+    ]
+    page = explanations_page("runs", [EXPLANATION, EXPLANATION], [rows, []])
+    first, second = re.findall(r"<section>.*?</section>", page)
+    assert re.findall(r"<td>(.*?)</td>", re.sub(r"</?span[^>]*>", "", first)) == [
+        *("0.988", "&lt;i&gt;", "&lt;b&gt;one<br>other"),
+        *("0.500", "", "none"),
+    ]
+    assert "Training rows most like it" in second and "<b>" not in page and "<i>" not in page
 
 
 def test_a_page_is_whole_and_loads_nothing() -> None:

@@ -1,7 +1,5 @@
-/* Tables as text: read and written with quotes, any line ends, and commas, semicolons or tabs between cells. */
+/* Tables as text: read and written with quotes, any line ends, and any sign between cells. */
 
-const SEPARATORS = [",", ";", "\t"];
-const SAMPLE = 65_536; // characters that the separator is guessed from
 const AT_ONCE = 10; // milliseconds of work, then the page gets its turn
 // As palbert's own files are written: behind spaces and quotes, which some programs remove, and in full width.
 const FORMULA = /^[\s'"]*[=+\-@\t\r\n＝＋－＠]/;
@@ -21,10 +19,10 @@ export function decode(bytes) {
   }
 }
 
-/** Give the rows of a text one after the other, each as an array of cells; lines without any text are left out. */
+/** Give the rows of a text one after the other, each with the line it begins on; empty lines are left out. */
 export function* rowsOf(text, separator, quotes = true) {
   const between = separator.charCodeAt(0);
-  let place = text.charCodeAt(0) === 0xfeff ? 1 : 0;
+  let place = 0;
   let line = 1;
   const endOfCell = (from) => {
     let end = from;
@@ -35,17 +33,20 @@ export function* rowsOf(text, separator, quotes = true) {
     return end;
   };
   while (place < text.length) {
-    const row = [];
+    const cells = [];
+    const [start, begin] = [place, line];
+    let blank = false;
     for (;;) {
       let cell = "";
       if (quotes && text[place] === '"') {
         const close = closingQuote(text, place, line);
         cell = text.slice(place + 1, close).replaceAll('""', '"');
-        for (let found = cell.indexOf("\n"); found >= 0; found = cell.indexOf("\n", found + 1)) line += 1;
+        line += cell.match(/\r\n?|\n/g)?.length ?? 0;
         place = close + 1;
       }
       const end = endOfCell(place);
-      row.push(cell + text.slice(place, end));
+      cells.push(cell + text.slice(place, end));
+      blank = end === start;
       place = end + 1;
       if (text.charCodeAt(end) !== between) {
         if (text[end] === "\r" && text[place] === "\n") place += 1;
@@ -53,7 +54,7 @@ export function* rowsOf(text, separator, quotes = true) {
       }
     }
     line += 1;
-    if (row.length > 1 || row[0] !== "") yield row;
+    if (!blank) yield { cells, line: begin };
   }
 }
 
@@ -64,45 +65,27 @@ function closingQuote(text, open, line) {
   throw new TableError(`Line ${line}: a cell begins with a quote that is never closed.`);
 }
 
-/** Guess what stands between cells: what gives every one of the first rows the most cells. */
-export function guessSeparator(text, quotes = true) {
-  const whole = text.length <= SAMPLE;
-  const widths = SEPARATORS.map((separator) => {
-    const found = [];
-    try {
-      for (const row of rowsOf(text.slice(0, SAMPLE), separator, quotes)) {
-        found.push(row.length);
-        if (found.length > 20) break;
-      }
-    } catch {
-      /* a quote beyond the sample, or of another separator: the rows before it count */
-    }
-    if (!whole && found.length > 1) found.pop(); // it may be cut
-    return found.length ? Math.min(...found) : 0;
-  });
-  return SEPARATORS[widths.indexOf(Math.max(...widths))];
-}
-
-/** Read all rows; the page stays usable meanwhile. */
+/** Read all rows, and the lines they begin on; the page stays usable meanwhile. */
 export async function readRows(text, separator, quotes = true) {
-  const rows = [];
+  const [rows, lines] = [[], []];
   let since = performance.now();
-  for (const row of rowsOf(text, separator, quotes)) {
-    rows.push(row);
+  for (const { cells, line } of rowsOf(text, separator, quotes)) {
+    rows.push(cells);
+    lines.push(line);
     if (rows.length % 200 === 0 && performance.now() - since > AT_ONCE) {
       await pause();
       since = performance.now();
     }
   }
-  return rows;
+  return { rows, lines };
 }
 
-/** Write rows as the parts of a file. */
-export async function writeRows(rows, separator, { safe = false } = {}) {
+/** Write rows as the parts of a file. Without quotes, cells have spaces for what would end them. */
+export async function writeRows(rows, separator, { safe = false, quotes = true } = {}) {
   const parts = ["\ufeff"]; // spreadsheet programs read UTF-8 only with this mark
   let since = performance.now();
   for (let from = 0; from < rows.length; from += 500) {
-    parts.push(rows.slice(from, from + 500).map((row) => row.map((cell) => written(cell, separator, safe)).join(separator) + "\r\n").join(""));
+    parts.push(rows.slice(from, from + 500).map((row) => row.map((cell) => written(cell, separator, safe, quotes)).join(separator) + "\r\n").join(""));
     if (performance.now() - since > AT_ONCE) {
       await pause();
       since = performance.now();
@@ -111,9 +94,10 @@ export async function writeRows(rows, separator, { safe = false } = {}) {
   return parts;
 }
 
-function written(cell, separator, safe) {
+function written(cell, separator, safe, quotes) {
   let text = String(cell ?? "");
   if (safe && FORMULA.test(text) && !NUMBER.test(text)) text = `'${text}`;
+  if (!quotes) return text.replace(/[\r\n]+/g, " ").replaceAll(separator, " ");
   const quoted = text.includes(separator) || /["\r\n]|^\s|\s$/.test(text);
   return quoted ? `"${text.replaceAll('"', '""')}"` : text;
 }

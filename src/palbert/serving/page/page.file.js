@@ -1,13 +1,14 @@
 /* The table section: a CSV file is read here, its rows are answered, and it is given back with the answers. */
 
-import { decode, guessSeparator, pause, readRows, TableError, writeRows } from "./page.csv.js";
+import { answerColumns, fresh, said, textColumns } from "./page.columns.js";
+import { decode, pause, writeRows } from "./page.csv.js";
 import { counted, element, find, percent, showProblem } from "./page.dom.js";
 import { answerRows } from "./page.rows.js";
+import { isTsv, NAMES, nameColumns, readTable } from "./page.table.js";
 
 const LARGEST = 200_000_000; // bytes; browsers keep a table of this size, but not many times
 const PREVIEW = 6; // rows
 const LONGEST = 160; // characters of a cell in the preview
-const NAMES = { ",": "commas", ";": "semicolons", "\t": "tabs" };
 
 export class FileSection {
   constructor(page) {
@@ -31,6 +32,8 @@ export class FileSection {
       this.takeFile(event.dataTransfer.files[0]);
     });
     for (const id of ["file-task", "column-0", "column-1"]) find(id).addEventListener("change", () => this.settle());
+    find("separator").replaceChildren(...Object.entries(NAMES).map(([value, text]) => element("option", { value }, text)));
+    find("separator").addEventListener("change", (event) => this.read({ ...this.table, separator: event.target.value }));
     find("header").addEventListener("change", () => this.readNames());
     find("start").addEventListener("click", () => this.start());
     find("cancel").addEventListener("click", () => this.running?.abort());
@@ -79,35 +82,32 @@ export class FileSection {
     showProblem(find("file-problem"), problem);
   }
 
-  /** Read a table; .tsv files have no quotes, as palbert reads them. */
-  async take(text, name, encoding = "UTF-8") {
+  take(text, name, encoding = "UTF-8") {
+    find("header").checked = true;
+    return this.read({ text, name, encoding });
+  }
+
+  /** Read a table, with the separator that is given or found. */
+  async read(source) {
     this.running?.abort();
     showProblem(find("file-problem"), null);
     const reading = (this.reading = {});
     try {
-      const tabs = name.toLowerCase().endsWith(".tsv");
-      const separator = tabs ? "\t" : guessSeparator(text);
-      const rows = await readRows(text, separator, !tabs);
+      const table = await readTable(source);
       if (reading !== this.reading) return; // another table was chosen meanwhile
-      if (!rows.length) throw new TableError("There are no rows in it.");
-      this.table = { name, rows, separator, encoding };
-      find("header").checked = true;
-      find("table").hidden = false;
+      this.table = table;
+      find("separator").value = table.separator;
       this.readNames();
     } catch (error) {
-      if (reading === this.reading) this.fail({ title: `${name} could not be read as a table`, detail: error.message });
+      if (reading === this.reading) this.fail({ title: `${source.name} could not be read as a table`, detail: error.message });
     }
   }
 
   /** Take the names of columns from the first row, or number them; then guess which columns have the texts. */
   readNames() {
-    const { table } = this;
-    const width = table.rows.reduce((most, row) => Math.max(most, row.length), 0);
-    const first = find("header").checked ? table.rows[0] : [];
-    table.names = Array.from({ length: width }, (_, place) => first[place] || `column ${place + 1}`);
-    table.data = find("header").checked ? table.rows.slice(1) : table.rows;
+    nameColumns(this.table, find("header").checked);
     for (const place of [0, 1]) {
-      const options = table.names.map((name, column) => element("option", { value: column }, name));
+      const options = this.table.names.map((name, column) => element("option", { value: column }, name));
       find(`column-${place}`).replaceChildren(...options);
     }
     this.pair = null; // columns are guessed for the kind of task that is asked
@@ -117,6 +117,11 @@ export class FileSection {
   /** Show the choice of columns and the first rows; answers to another question are forgotten. */
   settle() {
     if (!this.table) return;
+    find("table").hidden = !this.page.run;
+    if (!this.page.run) {
+      if (this.page.obstacle) this.page.showObstacle(find("file-problem"), this.page.obstacle);
+      return; // the table is shown once there is a run
+    }
     this.tasks = JSON.parse(find("file-task").value);
     const pair = this.page.run.tasks[this.tasks[0]].kind === "pair";
     if (pair !== this.pair) {
@@ -131,12 +136,13 @@ export class FileSection {
     this.answers = [];
     find("download").hidden = true;
     find("progress-row").hidden = true;
-    const { data, names, separator, encoding, name } = this.table;
-    const apart = names.length > 1 ? `, separated by ${NAMES[separator]}` : "";
+    const { data, names, separator, encoding, name, problem } = this.table;
+    showProblem(find("file-problem"), problem);
+    const apart = names.length > 1 ? `, separated by ${NAMES[separator] ?? `“${separator}”`}` : "";
     const coded = encoding === "UTF-8" ? "" : `, read as ${encoding}`;
     find("table-facts").textContent = `${name}: ${counted(data.length, "row")}, ${counted(names.length, "column")}${apart}${coded}`;
     find("start").textContent = data.length === 1 ? "Answer the row" : `Answer all ${data.length.toLocaleString("en")} rows`;
-    find("start").disabled = !data.length;
+    find("start").disabled = !data.length || problem !== null;
     find("start").classList.add("primary");
     this.showPreview();
   }
@@ -186,9 +192,14 @@ export class FileSection {
       });
     } catch (error) {
       outcome = error.name === "AbortError" ? "Cancelled" : "Stopped";
-      if (error.name !== "AbortError" && running === this.running) showProblem(find("file-problem"), error);
+      if (error.name !== "AbortError" && running === this.running) this.stopFor(error);
     }
     if (running === this.running) this.finish(outcome);
+  }
+
+  stopFor(problem) {
+    if (problem.status === 401) this.page.showObstacle(find("file-problem"), problem, () => this.start());
+    else showProblem(find("file-problem"), problem);
   }
 
   answered(from, results) {
@@ -230,7 +241,7 @@ export class FileSection {
   }
 
   lock(running) {
-    for (const id of ["file-task", "column-0", "column-1", "header", "start"]) find(id).disabled = running;
+    for (const id of ["file-task", "column-0", "column-1", "separator", "header", "start"]) find(id).disabled = running;
     find("start").hidden = running;
     find("cancel").hidden = !running;
     find("progress-row").hidden = false;
@@ -251,64 +262,17 @@ export class FileSection {
       const own = names.map((_, column) => row[column] ?? "");
       rows.push([...own, ...added.map(([, value]) => (result ? value(result) : ""))]);
     }
-    const parts = await writeRows(rows, separator, { safe: find("safe").checked });
-    const address = URL.createObjectURL(new Blob(parts, { type: "text/csv" }));
-    element("a", { href: address, download: `${name.replace(/\.[^.]*$/, "")}.answers.csv` }).click();
+    const tsv = isTsv(name);
+    const parts = await writeRows(rows, separator || ",", { safe: find("safe").checked, quotes: !tsv });
+    const address = URL.createObjectURL(new Blob(parts, { type: tsv ? "text/tab-separated-values" : "text/csv" }));
+    const [, stem, suffix = ".csv"] = /^(.*?)(\.[^.]*)?$/s.exec(name);
+    element("a", { href: address, download: `${stem}.answers${suffix}` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
   }
 }
 
-/** The columns that are added, each as its name and what it takes from a row's result. */
-function answerColumns(tasks, asked, answers) {
-  const given = answers.filter((result) => result && !result.error);
-  const columns = [];
-  for (const name of asked) {
-    const of = (get) => (result) => (result.error ? "" : get(result[name]));
-    columns.push([asked.length > 1 ? name : "prediction", of(plain)]);
-    if (asked.length === 1) {
-      for (const label of tasks[name].classes ?? []) columns.push([`p(${label})`, of((answer) => answer.probabilities?.[label] ?? "")]);
-    }
-    const known = (field) => given.some((result) => result[name]?.[field] !== undefined && result[name][field] !== null);
-    if (known("abstained")) columns.push([asked.length > 1 ? `${name} abstained` : "abstained", of((answer) => String(answer.abstained ?? ""))]);
-    if (given.some((result) => result[name]?.cut)) columns.push([asked.length > 1 ? `${name} cut` : "cut", of((answer) => String(Boolean(answer.cut)))]);
-  }
-  columns.push(["error", (result) => result.error?.detail ?? result.error?.title ?? ""]);
-  return columns;
-}
-
-/** An answer as a cell: lists as palbert writes them, nothing where no answer was sure enough. */
-function plain(answer) {
-  if (answer.prediction === null || answer.prediction === undefined) return "";
-  return Array.isArray(answer.prediction) ? answer.prediction.join("|") : answer.prediction;
-}
-
-function said(answer) {
-  if (!answer) return "";
-  if (answer.abstained) return "no answer";
-  const share = answer.probabilities?.[answer.prediction];
-  const value = typeof answer.prediction === "number" ? answer.prediction.toFixed(2) : plain(answer);
-  return share === undefined ? value : `${value} (${percent(share)})`;
-}
-
-function fresh(title, names) {
-  let name = title;
-  for (let number = 2; names.includes(name); number += 1) name = `${title} ${number}`;
-  return name;
-}
-
 function shortened(text) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
-}
-
-/** Return the two columns with the longest texts, the longest first; numbers are no texts. */
-function textColumns(rows, width) {
-  const some = rows.slice(0, 50);
-  const length = (column) => {
-    const cells = some.map((row) => row[column] ?? "");
-    return cells.every((cell) => cell === "" || Number.isFinite(Number(cell))) ? 0 : cells.join("").length;
-  };
-  const lengths = Array.from({ length: width }, (_, column) => length(column));
-  return [...lengths.keys()].sort((one, other) => lengths[other] - lengths[one]).slice(0, 2);
 }
 
 function duration(seconds) {

@@ -10,6 +10,7 @@ const QUIET = 900; // milliseconds after the last answer, then it is said to scr
 class Page {
   constructor() {
     this.run = null;
+    this.obstacle = null; // why there is no run
     this.kind = "single";
     this.chosen = new Set();
     this.sides = [new Side(this, 0, () => this.answered())];
@@ -20,7 +21,7 @@ class Page {
     find("kinds").addEventListener("change", (event) => this.setKind(event.target.value));
     find("compare").addEventListener("click", () => this.toggleComparison());
     find("show-words").addEventListener("change", () => this.askAll());
-    find("confidence").addEventListener("input", () => this.sides.forEach((side) => side.later()));
+    find("confidence").addEventListener("input", () => this.setConfidence());
     find("report").addEventListener("click", (event) => this.openReport(event));
     find("forget-key").addEventListener("click", () => forgetKey());
     onKey((there) => (find("forget-key").hidden = !there));
@@ -28,15 +29,15 @@ class Page {
 
   /** Read which runs and tasks there are. */
   async start() {
-    showProblem(find("problem"), null);
+    this.obstacle = null;
     try {
       this.runs = (await ask("v1/tasks")).runs;
     } catch (error) {
-      const retry = () => {
-        allowDialog();
-        this.start();
-      };
-      showProblem(find("problem"), error, element("button", { type: "button", click: retry }, "Try again"));
+      this.obstacle = error;
+    }
+    if (this.obstacle) {
+      this.askAll();
+      this.file.settle();
       return;
     }
     find("run").replaceChildren(...this.runs.map(({ name }) => element("option", { value: name }, name)));
@@ -47,11 +48,16 @@ class Page {
     document.documentElement.dataset.ready = "yes";
   }
 
-  /** Ask for a key again, after the dialog was cancelled. */
-  enterKey() {
-    allowDialog();
-    if (this.run) this.askAll();
-    else this.start();
+  /** Show why something cannot be asked, with a button to try it again, after the dialog was cancelled too. */
+  showObstacle(place, problem, retry) {
+    const again = () => {
+      allowDialog();
+      if (this.run) retry();
+      else this.start();
+    };
+    const keyless = problem.status === 401; // the server's hint is for programs
+    const button = element("button", { type: "button", click: again }, keyless ? "Enter a key" : "Try again");
+    showProblem(place, { ...problem, hint: keyless ? "" : problem.hint }, button);
   }
 
   setRun(name) {
@@ -79,6 +85,14 @@ class Page {
     this.showTasks();
     this.showExamples();
     this.askAll();
+  }
+
+  /** Ask with another threshold; one that cannot be met or is no number is said, and counts as none. */
+  setConfidence() {
+    const { valid } = find("confidence").validity;
+    find("confidence-problem").textContent = valid ? "" : "Expected a number from 0 to 100; until then, all answers are given.";
+    find("confidence").setAttribute("aria-invalid", String(!valid));
+    for (const side of this.sides) side.later();
   }
 
   tasksOfKind() {

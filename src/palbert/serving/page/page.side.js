@@ -62,6 +62,10 @@ export class Side {
   /** Ask about the texts as they are. */
   async now() {
     this.stop();
+    if (!this.page.run) {
+      if (this.page.obstacle) this.fail(this.page.obstacle);
+      return; // it is asked once there is a run
+    }
     const number = this.asked;
     const texts = this.texts;
     const tasks = this.page.askedTasks();
@@ -112,9 +116,8 @@ export class Side {
     if (!problem) return;
     this.empty();
     this.hint.hidden = true;
-    if (problem.status === 401) {
-      const enter = element("button", { type: "button", click: () => this.page.enterKey() }, "Enter a key");
-      this.problem.firstElementChild.append(enter);
+    if (problem.status === 401 || !this.page.run) {
+      this.page.showObstacle(this.problem, problem, () => this.page.askAll());
     } else if (problem.status === 429 || problem.status === 503) {
       const seconds = Math.min(Math.max(problem.retryAfter ?? 2, 0.2), 60);
       this.problem.firstElementChild.append(element("p", { class: "small" }, `Asking again in ${Math.ceil(seconds)} s.`));
