@@ -78,7 +78,7 @@ class Engine:
     def put(self, call: Call) -> None:
         """Let a call wait for a batch; raise QueueFullError if too many texts wait already, ClosedError at the end."""
         with self._changed:
-            if self._closing:
+            if self._closing or self.has_died:
                 raise ClosedError
             if self.texts >= self.queue:
                 raise QueueFullError(self.texts / self._texts_per_second if self._texts_per_second else 1.0)
@@ -182,17 +182,19 @@ class Engine:
             except Exception:  # such as metrics of several processes on a full disk: answers do not need them
                 log.exception("A batch was not counted.")
 
-    def _fail(self, failed: Piece | Job, error: Exception) -> None:
+    def _fail(self, failed: Piece | Job, error: BaseException) -> None:
         """End a call with an error; its other rows are not computed."""
         call = failed.job.call if isinstance(failed, Piece) else failed.call
         call.is_cancelled = True
-        finish([(call, error)])
+        finish([(call, error if isinstance(error, Exception) else RuntimeError(str(error)))])
 
 
 def _each(
-    work: Callable[[list[Item]], None], items: Sequence[Item], fail: Callable[[Item, Exception], None]
+    work: Callable[[list[Item]], None], items: Sequence[Item], fail: Callable[[Item, BaseException], None]
 ) -> list[Item]:
     """Work on all items at once, or each alone if that fails, so that one request does not fail others.
+
+    Panics of the tokenizers and exits of code of the user's own are no Exceptions, and must not end the engine either.
 
     Returns:
         The items that succeeded.
@@ -201,7 +203,7 @@ def _each(
         if items:
             work(list(items))
         return list(items)
-    except Exception as error:
+    except BaseException as error:
         if len(items) == 1:
             log.exception("A request failed.")
             fail(items[0], error)

@@ -125,7 +125,7 @@ class ServedModel:
         vectors = job.outputs("").numpy()
         if job.call.normalise:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        job.call.tokens += int(job.lengths.sum())
+        job.call.tokens = int(job.lengths.sum())  # a call for vectors has one job
         job.call.vectors.update(zip(job.rows, vectors, strict=True))
 
     def _asked(self, lane: Lane, pieces: Sequence[Piece]) -> Asked:

@@ -332,6 +332,35 @@ def test_a_request_fails_alone_at_every_step(
     assert desk.engine.texts == 0
 
 
+@pytest.mark.parametrize("error", [BaseException("a panic of the tokenizer"), SystemExit(3)])
+def test_what_is_no_exception_fails_a_request_and_not_the_engine(
+    error: BaseException, open_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, original = open_desk(), ServedModel.tokenize
+
+    def broken(self: ServedModel, jobs: Any) -> None:
+        if any(job.call.client == "bad" for job in jobs):
+            raise error
+        original(self, jobs)
+
+    monkeypatch.setattr(ServedModel, "tokenize", broken)
+    with pytest.raises(RuntimeError):
+        desk.wait(desk.put(["x"], client="bad"))
+    desk.wait(desk.put(["good"], client="good"))
+    assert not desk.engine.has_died
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_engine_that_has_died_takes_nothing(open_desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = open_desk()
+    monkeypatch.setattr(Engine, "_accept", lambda *_: 1 / 0)
+    desk.put(["good"])
+    desk.engine._thread.join(PATIENCE)
+    assert desk.engine.has_died
+    with pytest.raises(ClosedError):
+        desk.put(["more"])
+
+
 def test_a_watcher_that_fails_stops_nothing(
     open_desk: Any, watcher: Batches, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
