@@ -68,22 +68,24 @@ class Reloader:
             differing = check_examples(new, model)
             new.predictor.explainer.prepare()
             self.service.runs.replace(new)
-        except (PalbertError, OSError) as error:
+        except PalbertError as error:
             self._say(model.name, f"{model.name}: the new checkpoint is not served, the former one is: {error}")
             return "failed"
-        except Exception:
-            log.exception("%s: the new checkpoint is not served, the former one is.", model.name)
+        except Exception as error:  # a disk that does not answer, or too little memory: it may work the next time
+            self._refused.pop(model.name, None)
+            what = f"{model.name}: the new checkpoint is not served, the former one is: {type(error).__name__}: {error}"
+            self._say(model.name, what, with_traceback=not isinstance(error, OSError | MemoryError))
             return "failed"
         self._said.pop(model.name, None)
         log.info("%s: serving %s in place of %s; %d answers to examples differ",
                  model.name, new.fingerprint, model.fingerprint, differing)  # fmt: skip
         return "replaced"
 
-    def _say(self, name: str, message: str) -> None:
+    def _say(self, name: str, message: str, *, with_traceback: bool = False) -> None:
         """Log an error once, however often `watch` finds it again."""
         if self._said.get(name) != message:
             self._said[name] = message
-            log.error("%s", message)
+            log.error("%s", message, exc_info=with_traceback)
 
 
 def _versions(checkpoint: Path) -> list[tuple[str, int, int]]:

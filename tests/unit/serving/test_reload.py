@@ -142,6 +142,22 @@ def test_an_unexpected_error_keeps_the_old_one(
         assert reload(service) == "failed" and served(service) is before
 
 
+def test_what_failed_for_the_moment_is_tried_again_although_nothing_has_changed(
+    service: Service, served_copy: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, reloader = served(service), Reloader(service)
+    change_weights(served_copy, always_negative)
+
+    def without_memory(*_: Any, **__: Any) -> ServedModel:
+        raise MemoryError("too little")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reload_module, "open_model", without_memory)
+        assert [reload(service, reloader) for _ in range(2)] == ["failed"] * 2 and served(service) is before
+    assert caplog.text.count("the former one is: MemoryError: too little") == 1
+    assert reload(service, reloader) == "replaced" and served(service) is not before
+
+
 def test_a_run_that_lacks_a_task_of_the_old_one_is_not_served(
     service: Service, monkeypatch: pytest.MonkeyPatch, served_copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
