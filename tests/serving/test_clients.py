@@ -160,6 +160,23 @@ def test_a_client_that_sends_everything_before_it_reads_learns_that_it_was_too_m
         assert "at most 4,000,000 bytes" in json.load(refused.value)["detail"]
 
 
+def test_requests_that_come_all_at_once_are_answered_in_order_and_do_not_hold_up_others(calm: Server) -> None:
+    count, one = 10_000, b"GET /none HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with connected(calm) as hasty, calm.client() as client:
+        sending = threading.Thread(target=hasty.sendall, args=(count * one,))
+        sending.start()
+        longest = 0.0
+        for _ in range(20):
+            start = time.monotonic()
+            assert client.get("/healthz").status_code == 200
+            longest = max(longest, time.monotonic() - start)
+        found = b""
+        while found.count(b"HTTP/1.1 404 ") < count:
+            found += hasty.recv(1 << 20)
+        sending.join(PATIENCE)
+    assert longest < PATIENCE / 10
+
+
 def test_a_client_that_reads_nothing_is_cut_off(impatient: Server) -> None:
     request = post("/v1/embed", {"texts": ["A quiet little triumph."] * 256})
     with connected(impatient) as deaf, pytest.raises(ConnectionError):

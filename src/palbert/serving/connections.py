@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -55,8 +56,8 @@ class Connection(HttpToolsProtocol):
         self._head, self._unread = _Timer(), _Timer()
         self._overhead = 0
         """Bytes since the last piece of a body: of a head, or of what frames and follows a body in chunks."""
-        self._earlier: list[RequestResponseCycle] = []
-        """Requests before the last one that may not be answered yet."""
+        self._earlier: deque[RequestResponseCycle] = deque()
+        """Requests before the last one that may not be answered yet, in order."""
 
     @property
     def is_idle(self) -> bool:
@@ -102,7 +103,9 @@ class Connection(HttpToolsProtocol):
         self._overhead = 0
         self._idle.pop(self, None)
         if not self.is_idle:  # the client did not wait for the answer to the request before this one
-            self._earlier = [each for each in [*self._earlier, self.cycle] if not each.response_complete]
+            self._earlier.append(self.cycle)
+            while self._earlier[0].response_complete:  # they are answered in order
+                self._earlier.popleft()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
