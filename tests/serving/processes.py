@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -213,3 +214,12 @@ def open_request(server: Server) -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head)
         yield connection
+
+
+def open_where_read(path: Path) -> int | None:
+    """Open a pipe for writing if somebody reads from it."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENXIO
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.serving.processes import PATIENCE, Server, open_request, serving, wait_for
+from tests.serving.processes import PATIENCE, Server, open_request, open_where_read, serving, wait_for
 
 from palbert.serving.audit_log import default_log
 from palbert.serving.audit_reader import read_audit_log
@@ -68,15 +67,6 @@ def test_a_service_that_still_loads_can_be_stopped(run: Path) -> None:
                 server.process.wait(0.3)
             assert server.stop(number) == code
             os.close(writer)
-
-
-def open_where_read(path: Path) -> int | None:
-    """Open a pipe for writing if somebody reads from it."""
-    try:
-        return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError as error:
-        assert error.errno == errno.ENXIO
-        return None
 
 
 def is_refused(server: Server) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.serving.processes import Crowd, Server, serving, wait_for
+from tests.serving.processes import Crowd, Server, open_where_read, serving, wait_for
 
 from palbert.serving.audit_log import default_log
 from palbert.serving.audit_reader import read_audit_log
@@ -114,6 +114,50 @@ def test_a_run_that_cannot_be_loaded_ends_all_processes_with_one_error(run: Path
         server.wait_for_log("error: A process ended with code")
     assert server.log.count("model.safetensors: damaged") == 1
     assert "Traceback" not in server.log and "Serving" not in server.log
+
+
+def test_what_is_asked_of_a_process_that_loads_is_done_when_it_answers(run: Path, newer: Path) -> None:
+    best = run / "checkpoints" / "best"
+    old, new = (fingerprint_of(each / "checkpoints" / "best") for each in (run, newer))
+    with serving(run, "--workers", 2) as server:
+        victim, _ = workers(server)
+        os.kill(victim, signal.SIGKILL)
+        server.wait_for_log("another one takes its place")
+        shutil.rmtree(best)
+        shutil.copytree(newer / "checkpoints" / "best", best)
+        server.process.send_signal(signal.SIGHUP)  # one process answers, the other one loads
+        server.wait_for_log(f"serving {new} in place of {old}")
+        server.wait_for_log(" answers.")
+
+        def is_new() -> bool:
+            with server.client() as client:
+                return {ask(client, number)[1] for number in range(20)} == {new}
+
+        wait_for(is_new, "a process serves the former checkpoint")
+        assert len(workers(server)) == 2 and "ended with code -1;" not in server.log
+        assert server.stop() == 0
+
+
+def test_processes_that_still_load_can_be_stopped(run: Path) -> None:
+    weights = run / "checkpoints" / "best" / "model.safetensors"
+    weights.unlink()
+    os.mkfifo(weights)  # loading waits for what is written to it
+    with Server(run, "--workers", 2) as server:
+        writer = wait_for(lambda: open_where_read(weights), "the processes did not load the weights")
+        assert server.stop() == 130
+        os.close(writer)
+    assert "Serving" not in server.log and "Traceback" not in server.log
+
+
+def test_a_run_that_only_one_process_cannot_load_says_why(run: Path, tmp_path: Path) -> None:
+    (run / "checkpoints" / "best" / "model.safetensors").write_bytes(b"not weights")
+    shared = tmp_path / "metrics"
+    shared.mkdir()
+    (shared / "reason-was-said").touch()  # of an earlier service
+    with Server(run, "--workers", 2, environment={"PROMETHEUS_MULTIPROC_DIR": str(shared)}) as server:
+        assert server.process.wait(120) == 2
+        server.wait_for_log("model.safetensors: damaged")
+    assert server.log.count("model.safetensors: damaged") == 1
 
 
 def test_processes_end_with_the_one_that_looks_after_them(run: Path) -> None:

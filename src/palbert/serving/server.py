@@ -202,7 +202,10 @@ def _shared_metrics(settings: Settings) -> Iterator[None]:
         return
     with tempfile.TemporaryDirectory(prefix="palbert-metrics-") as folder:
         os.environ[FOLDER] = folder
-        yield
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER]
 
 
 @contextlib.contextmanager

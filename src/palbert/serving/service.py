@@ -72,7 +72,7 @@ class Service:
         seconds = self.limits.take(client_of(request), texts)
         if seconds > 0:
             self.metrics.rejected.labels("rate").inc()
-            raise Problem(429, f"The limit is {self.limits.rate:g} texts per second.", retry_after=seconds)
+            raise Problem(429, f"The limit is {self.settings.rate:g} texts per second.", retry_after=seconds)
 
     async def answer(self, request: Request, call: Call) -> None:
         """Let the engine compute a call; raise Problem if it is not taken, or its client is gone."""

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from socket import socket
@@ -24,11 +25,14 @@ from uvicorn.supervisors.multiprocess import Process
 
 from palbert.errors import PalbertError
 from palbert.runtime.collector import pause_collector
+from palbert.runtime.stop_signals import terminate_as_interrupt
 from palbert.serving.settings import Settings
 from palbert.terminal import log_to_terminal, print_error
 
 SETTINGS, PLACE = "PALBERT_SERVE_SETTINGS", "PALBERT_SERVE_PLACE"
 """The environment variables by which a worker gets its settings, and its place among the others."""
+AGAIN = "again"
+"""The place of a worker that is started for one that has ended."""
 LONGEST_PAUSE = 60.0
 """Seconds between two starts in the same place after many that failed; after the first one it is a second."""
 
@@ -50,20 +54,30 @@ class Workers(Multiprocess):
     ) -> None:
         super().__init__(config, sockets)
         os.environ[SETTINGS] = json.dumps(asdict(settings), default=str)
+        _reason().unlink(missing_ok=True)
         self.say_ready = say_ready
         self.failure: int | None = None
         """The exit code of the process for which all have to stop."""
         self._ready: set[int] = set()
+        self._wanted: set[int] = set()
+        """Processes that look for new checkpoints as soon as they are ready."""
         self._has_served = False
         self._begun: dict[int, float] = {}
         self._pause = dict.fromkeys(range(self.processes_num), 1.0)
         self._heard: dict[int, float] = {}
 
     def run(self) -> None:
-        """Look after the processes until SIGTERM or Ctrl-C; raise PalbertError if they cannot start."""
+        """Look after the processes until SIGTERM or Ctrl-C.
+
+        Raises:
+            PalbertError: The processes cannot start.
+            KeyboardInterrupt: They were stopped while they loaded, as a single process is.
+        """
         super().run()
         if self.failure is not None:
             raise PalbertError(f"A process ended with code {self.failure} before it could answer.")
+        if not self._has_served:
+            raise KeyboardInterrupt
 
     def init_processes(self) -> None:
         """Start all processes."""
@@ -83,10 +97,10 @@ class Workers(Multiprocess):
     def handle_hup(self) -> None:
         """Let each process look for new checkpoints, where uvicorn would start new processes."""
         for process in self.processes:
-            if (
-                process.pid is not None and process.pid in self._ready
-            ):  # others load the newest one anyway, and would end
-                os.kill(process.pid, signal.SIGHUP)
+            if process.pid in self._ready:
+                _look_again(process)
+            elif process.pid is not None:  # the signal would end it
+                self._wanted.add(process.pid)
 
     def handle_ttin(self) -> None:
         """Keep the number of processes: metrics and limits are shared by as many as there were."""
@@ -109,7 +123,7 @@ class Workers(Multiprocess):
 
     def _begin(self, place: int) -> Process:
         self._begun[place] = self._heard[place] = time.monotonic()
-        os.environ[PLACE] = "again" if self._has_served else str(place)
+        os.environ[PLACE] = AGAIN if self._has_served else str(place)
         process = Process(self.config, self.sockets)
         process.start()
         return process
@@ -133,6 +147,9 @@ class Workers(Multiprocess):
             return
         self._ready.add(process.pid)
         self._pause[place] = 1.0
+        if process.pid in self._wanted:
+            self._wanted.discard(process.pid)
+            _look_again(process)
         if self._has_served:
             log.info("Process %d answers.", process.pid)
         elif len(self._ready) == self.processes_num:
@@ -145,15 +162,41 @@ def worker_app() -> Any:
     pause_collector()  # before anything large is imported
     threading.Thread(target=_end_with_parent, name="palbert-parent", daemon=True).start()
     log_to_terminal()
-    from palbert.serving.app import build_app
-    from palbert.serving.server import build_service
-
     try:
-        return build_app(build_service(_settings()))
-    except PalbertError as error:  # of several processes that fail together, one says why
-        if os.environ[PLACE] in ("0", "again"):
+        with terminate_as_interrupt():  # nothing has begun that would have to be answered
+            from palbert.serving.app import build_app
+            from palbert.serving.server import build_service
+
+            return build_app(build_service(_settings()))
+    except KeyboardInterrupt:
+        sys.exit()
+    except PalbertError as error:
+        if os.environ[PLACE] == AGAIN or _is_first():
             print_error(error.message, error.hint)
         sys.exit(STARTUP_FAILURE)
+
+
+def _reason() -> Path:
+    """Return the file that the first of the processes makes that cannot start."""
+    from palbert.serving.metrics import FOLDER  # imports torch, which a worker does after it has paused the collector
+
+    return Path(os.environ[FOLDER]) / "reason-was-said"
+
+
+def _is_first() -> bool:
+    """Whether no other process has said why it cannot start: they mostly fail together, for the same reason."""
+    try:
+        _reason().touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _look_again(process: Process) -> None:
+    """Let a process look for new checkpoints."""
+    assert process.pid is not None
+    with suppress(ProcessLookupError):  # it has just ended
+        os.kill(process.pid, signal.SIGHUP)
 
 
 def _settings() -> Settings:
