@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from palbert.reproduction.course import PREDICTION_FILES
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
+from palbert.runtime.run_files import foreign_files
+from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 
@@ -55,6 +58,14 @@ def test_all_files_are_written_and_returned_by_task(tmp_path: Path) -> None:
         "sts": ["predictions/sts.csv", "sts-test-output.csv"],
     }
     assert all(path.is_file() for paths in written.values() for path in paths)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("name", PREDICTION_FILES)
+def test_the_files_of_a_submission_are_known_as_the_run_s_own(tmp_path: Path, name: str, split: str) -> None:
+    run = RunFolder(tmp_path)
+    write_submission(run.submission, [TaskAnswers(Task(name=name, **CATALOG[name]), split, [], [])])
+    assert list(foreign_files(tmp_path, [run.submission])) == []
 
 
 def test_answers_of_several_classes_are_joined_and_have_no_course_form() -> None:
