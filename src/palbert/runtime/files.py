@@ -96,17 +96,22 @@ class CSVWriter:
         self._stream.write(line.removesuffix("\r\n") + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, replace: bool = True) -> None:
     """Write a file atomically: even after a power loss, readers see either the old content or the new."""
-    with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with new_file(path, replace=replace) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary file; it replaces `target`, flushed to the disk, when the block ends without an error.
+def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary file; it becomes `target`, flushed to the disk, when the block ends without an error.
 
     Several processes may write one target at the same time: each writes its own temporary file, and the last one stays.
+
+    Args:
+        target: The file to write.
+        replace: Whether a file that has the name by then is replaced. Otherwise that one stays, RunFolderError is
+            raised, and of several processes the first one succeeds.
     """
     with disk_errors(target):
         make_folder(target.parent)
@@ -116,10 +121,30 @@ def new_file(target: Path) -> Iterator[Path]:
             try:
                 yield temporary
                 sync_file(temporary)
-                temporary.replace(target)
+                if replace:
+                    temporary.replace(target)
+                else:
+                    _take_free_name(temporary, target)
                 sync_folder(target.parent)
             finally:
                 temporary.unlink(missing_ok=True)
+
+
+def refuse_to_replace(target: Path) -> None:
+    """Raise RunFolderError if a name is taken; `new_file` finds out too, but only when the work is done."""
+    if os.path.lexists(target):
+        raise RunFolderError(f"{target}: already exists.", hint="Add --force to replace it.")
+
+
+def _take_free_name(temporary: Path, target: Path) -> None:
+    """Rename a file as `rename` does on Windows only: not to a name that another file has."""
+    try:
+        os.link(temporary, target)
+    except OSError:  # the name is taken, or the file system has no hard links
+        refuse_to_replace(target)
+        temporary.rename(target)
+    else:
+        temporary.unlink()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from palbert.runtime.files import (
     new_file,
     new_folder,
     recover_folder,
+    refuse_to_replace,
     remove,
     sha256,
     write_text,
@@ -225,6 +226,25 @@ def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
         one.write("1" * 10)
     assert target.read_text() == "1" * 20
     assert names(tmp_path) == ["a.csv"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_first_of_two_writers_stays_where_nothing_may_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    target = tmp_path / "a.csv"
+    with pytest.raises(RunFolderError, match=r"a\.csv: already exists\. Add --force"), new_file(target, replace=False):
+        write_text(target, "first", replace=False)
+    assert target.read_text() == "first" and names(tmp_path) == ["a.csv"]
+    refuse_to_replace(tmp_path / "b.csv")
+    (tmp_path / "b.csv").symlink_to("nowhere")
+    with pytest.raises(RunFolderError, match="already exists"):
+        refuse_to_replace(tmp_path / "b.csv")
 
 
 def test_two_writers_of_one_folder_leave_one_of_the_two(tmp_path: Path) -> None:
