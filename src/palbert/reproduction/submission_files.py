@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from palbert.reproduction.course import PREDICTION_FILES, PredictionFile
-from palbert.runtime.files import CSVWriter, write_text
+from palbert.runtime.csv_lines import CSVWriter
+from palbert.runtime.files import write_text
 from palbert.runtime.spreadsheet import safe_cell
 from palbert.tasks.spec import Task
 

@@ -1,8 +1,7 @@
-"""Files: written completely or not at all, CSV that reads back as written, and hashes."""
+"""Files: written completely or not at all, and hashes."""
 
 from __future__ import annotations
 
-import csv
 import errno
 import hashlib
 import os
@@ -10,10 +9,9 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
 from palbert.runtime import locks
@@ -69,31 +67,6 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("PALBERT_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "palbert"
-
-
-def allow_long_fields() -> None:
-    """Let csv read fields above its default limit of 128 KiB."""
-    csv.field_size_limit(2**31 - 1)  # the largest limit that every platform accepts
-
-
-class CSVWriter:
-    """Write CSV lines that end with a line feed, and quote carriage returns, which csv.writer would not do then.
-
-    Args:
-        stream: A text file opened with `newline=""`, or a buffer.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._writer = csv.writer(self, lineterminator="\r\n")  # characters of the terminator are quoted
-
-    def writerow(self, row: Iterable[Any]) -> None:
-        """Write one row."""
-        self._writer.writerow(row)
-
-    def write(self, line: str) -> None:
-        """Take a finished line from csv's writer."""
-        self._stream.write(line.removesuffix("\r\n") + "\n")
 
 
 def write_text(path: Path, text: str, *, replace: bool = True) -> None:

@@ -13,7 +13,8 @@ from typing import Any, TextIO, cast
 
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers import as_text
-from palbert.runtime.files import CSVWriter, new_file
+from palbert.runtime.csv_lines import CSVWriter
+from palbert.runtime.files import new_file
 from palbert.runtime.spreadsheet import safe_cell, workbook_cell
 
 Write = Callable[[dict[str, list[Any]]], None]

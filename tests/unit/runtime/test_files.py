@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import hashlib
-import io
 import os
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 
 from palbert.errors import RunFolderError
 from palbert.runtime.files import (
-    CSVWriter,
     cache_entry,
     cache_folder,
     disk_errors,
@@ -43,16 +40,6 @@ def test_text_is_written_with_its_folders(tmp_path: Path) -> None:
     write_text(path, "中文\n")
     assert path.read_bytes() == "中文\n".encode()
     assert names(path.parent) == ["a.txt"]
-
-
-def test_csv_with_any_field_reads_back_unchanged() -> None:
-    rows = [["id", "text"], ["1", "a\rb"], ["2", "a\nb"], ["3", 'a "b", c'], ["4", "a\r\n"], ["5", ""]]
-    buffer = io.StringIO(newline="")
-    writer = CSVWriter(buffer)
-    for row in rows:
-        writer.writerow(row)
-    assert list(csv.reader(io.StringIO(buffer.getvalue(), newline=""))) == rows
-    assert buffer.getvalue().startswith("id,text\n1,")
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
