@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
+from palbert.model.families.weights import FLOATS
 from palbert.runtime.checksums import RECORD, Recorder, check_folder, checked, link_file, read_record, write_record
 from palbert.runtime.files import new_folder, recover_folder
 from palbert.runtime.json_objects import read_object
@@ -123,6 +124,7 @@ def map_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
+    _refuse_other_kinds(folder / "model.safetensors", model.state_dict(), weights)
     _refuse_broken(folder / "model.safetensors", weights, hint=OTHER)
     return weights
 
@@ -258,6 +260,14 @@ def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, dtypes:
         for side in (wanted, tensors)
     )
     return sorted(name for name in kinds.keys() | found.keys() if kinds.get(name) != found.get(name))
+
+
+def _refuse_other_kinds(path: Path, wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+    """Raise CheckpointError for weights in other number formats than the model's, except between those of floats."""
+    pairs = {name: {value.dtype, wanted[name].dtype} for name, value in tensors.items()}
+    if other := [name for name, pair in pairs.items() if len(pair) > 1 and not pair.issubset(FLOATS)]:
+        described = ", ".join(f"{name} is {tensors[name].dtype}" for name in other[:8])
+        raise CheckpointError(f"{path}: expected weights of type {wanted[other[0]].dtype}: {described}.", hint=OTHER)
 
 
 def _refuse_broken(path: Path, tensors: dict[str, Tensor], *, hint: str) -> None:

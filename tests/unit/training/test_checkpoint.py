@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from palbert.data.tokenizer import TextTokenizer
@@ -57,6 +57,12 @@ def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, number: int) 
 def save(folder: Path, model: nn.Module, tokenizer: TextTokenizer, **changes: Any) -> None:
     state = {"position": {"step": 3}, "best": {"best": 0.5}, "optimizer": {}, "random": {"cpu": torch.get_rng_state()}}
     save_checkpoint(folder, model, tokenizer, description={"palbert": "9"}, state=TrainerState(**{**state, **changes}))
+
+
+def rewrite(file: Path, kind: torch.dtype) -> None:
+    """Write a file's tensors in another number format, and its new hash into the record."""
+    save_file({name: value.to(kind) for name, value in load_file(file).items()}, file)
+    checksums.record_folder(file.parent)
 
 
 def flip_bit(file: Path) -> None:
@@ -277,6 +283,21 @@ def test_weights_that_do_not_fit_are_refused_with_their_names(saved: Path, model
     with pytest.raises(CheckpointError, match=f"do not fit palbert.json: {names}"):
         load_weights(saved, model)
     assert weights(model) == before
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn])
+def test_weights_in_other_formats_than_floats_are_refused_with_their_names(saved: Path, kind: torch.dtype) -> None:
+    rewrite(saved / "model.safetensors", kind)
+    with pytest.raises(CheckpointError, match=rf"model\.safetensors: expected .*float32: 0\.\w+ is {kind}, "):
+        load_weights(saved, make_model())
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_in_other_formats_of_floats_are_read(saved: Path, kind: torch.dtype) -> None:
+    rewrite(saved / "model.safetensors", kind)
+    model = make_model(3.0)
+    load_weights(saved, model)
+    assert set(weights(model)) == {1.0} and model[0].weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize("change", ["shape", "name", "number", "part", "kind", "nan", "negative"])
