@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ from palbert.runtime.files import new_folder, recover_folder
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import LAST, PREVIOUS, RunFolder
 from palbert.training.averaging import Average
+from palbert.training.optimizer_state import check_optimizer, numbers_in, restore_optimizer
 from palbert.training.trainer import Trainer
 
 FORMAT = 1
@@ -62,7 +62,8 @@ def save_checkpoint(
             record.add(temporary / name)
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
         tokenizer.save(temporary / "tokenizer.json")
-        _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
+        facts = {"position": state.position, "best": state.best, "optimized": len(numbers_in(state.optimizer))}
+        _write_json(temporary / "trainer.json", facts)
         for name in ("palbert.json", "tokenizer.json", "trainer.json"):
             record.add(temporary / name)
 
@@ -132,7 +133,7 @@ def map_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
 def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None:
     """Restore the average of the weights, the optimizer and the objective."""
     restore_average(folder, trainer.average, state.average)
-    check_optimizer(folder, trainer.optimizer, state.optimizer)
+    check_optimizer(folder, trainer.optimizer, state.optimizer, hint=AGAIN)
     restore_optimizer(trainer.optimizer, state.optimizer)
     restore_objective(folder, trainer.objective, state.objective)
 
@@ -162,10 +163,18 @@ def read_state(folder: Path) -> TrainerState:
     facts = read_object(path, raises=CheckpointError, hint=AGAIN)
     if missing := [name for name in ("position", "best") if name not in facts]:
         raise CheckpointError(f"{path}: damaged: no '{missing[0]}'.", hint=AGAIN)
+    optimizer = _load_tensors(folder / "optimizer.safetensors")
+    found = len(numbers_in(optimizer))
+    if facts.get("optimized", found) != found:  # earlier versions did not count them
+        raise CheckpointError(
+            f"{folder / 'optimizer.safetensors'}: expected the state of {facts['optimized']!r:.20} parameters, as "
+            f"trainer.json says, found {found}.",
+            hint=AGAIN,
+        )
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
-        optimizer=_load_tensors(folder / "optimizer.safetensors"),
+        optimizer=optimizer,
         random=_load_tensors(folder / "random.safetensors"),
         objective=_load_tensors(folder / "objective.safetensors", optional=True),
         average=_load_tensors(folder / "weights.safetensors", optional=True),
@@ -211,46 +220,6 @@ def read_last(run: RunFolder, check: Callable[[Path, TrainerState], None]) -> Tr
 def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's state by name, on the CPU, as files need it."""
     return _plain(module.state_dict())
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Flatten an optimizer's state: parameter number and name → tensor."""
-    return {
-        f"{number}.{name}": value.detach().cpu().contiguous()
-        for number, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-    }
-
-
-def check_optimizer(folder: Path, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Raise CheckpointError unless a flattened state fits the optimizer: a wrong shape would crash its fused step."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    wrong = []
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        known = number.isdecimal() and int(number) < len(parameters) and name in ("step", "exp_avg", "exp_avg_sq")
-        shape = () if name == "step" or not known else parameters[int(number)].shape
-        fits = known and value.shape == shape and value.is_floating_point() and bool(value.isfinite().all())
-        if not fits or (name != "exp_avg" and bool((value < 0).any())):  # steps, and the mean of squares
-            wrong.append(key)
-    numbers = {key.partition(".")[0] for key in tensors}
-    wrong += [
-        f"{n}.{name}" for n in numbers for name in ("step", "exp_avg", "exp_avg_sq") if f"{n}.{name}" not in tensors
-    ]
-    if wrong:
-        raise CheckpointError(
-            f"{folder / 'optimizer.safetensors'}: does not fit the model: {', '.join(sorted(set(wrong))[:8])}.",
-            hint=AGAIN,
-        )
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore a flattened state."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, dtypes: bool = False) -> list[str]:
