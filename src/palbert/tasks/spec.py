@@ -28,12 +28,14 @@ else:
 
 Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+LONGEST_NAME = 100
+"""Characters of a name: file systems allow 255 bytes, and files are named after a task, an extra set and more."""
 
 
 class Task(FileSettings):
     """One question put to the model."""
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=NAME, max_length=LONGEST_NAME)
     """Names the task in reports, files and predictions."""
     kind: Literal["single", "pair"]
     """One sentence, or two."""
@@ -68,7 +70,7 @@ class Task(FileSettings):
     """Whether fields may be quoted; "auto" reads .csv with quotes and .tsv without."""
     bad_rows: Literal["error", "drop"] = "error"
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
-    extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
+    extra: dict[Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)], ExtraSet] = Field(default_factory=dict)
     """Further training sets by name, each with its own mapping, factor and batch size."""
     drop_overlap: tuple[Overlap, ...] = ()
     """Training rows to leave out: rows of "dev" or "test", or rows with a text of theirs, "dev-texts", "test-texts"."""
