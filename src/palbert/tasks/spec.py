@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -160,7 +161,11 @@ class Task(FileSettings):
             problems.append(
                 f"decimal is the decimal sign of labels that are numbers; target '{self.target.name}' has none"
             )
-        if self.range is not None and self.range[0] >= self.range[1]:
+        if self.range is not None and not all(map(isfinite, self.range)):
+            problems.append(
+                f"range must have two finite numbers, found {list(self.range)}. Leave it out if there is none"
+            )
+        elif self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
         problems += self._decision_problems()
         if not self.metrics:
