@@ -23,7 +23,7 @@ TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.(part|old)|\..+\.(part|old)")
 SETTLED = 10
 """Seconds after which a writer has locked what it began to write."""
 UNTOUCHED = "what was there before is untouched"
-FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or give another folder with --out.")
+FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or {elsewhere}.")
 REFUSED = (None, None)
 PROBLEMS: dict[int, tuple[str | None, str | None]] = {
     errno.ENOSPC: FULL,
@@ -47,6 +47,11 @@ PROBLEMS: dict[int, tuple[str | None, str | None]] = {
     errno.ENFILE: (f"too many files are open on this machine; {UNTOUCHED}.", "End other programs, and start again."),
 }
 """What went wrong and what to do, by the system's error number."""
+OTHER_OUT, OTHER_CACHE = (
+    "give another folder with --out",
+    "name another folder in the environment variable PALBERT_CACHE",
+)
+"""How users have something written elsewhere."""
 
 AnyPath = str | os.PathLike[str]
 """A path as text, a Path, or a Run."""
@@ -170,7 +175,7 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
         target: The entry, named by its content. It is not replaced, since others may be reading it.
         mark: A file that every complete entry has; an entry without it is damaged and is replaced.
     """
-    with _folder_for(target) as temporary:
+    with _folder_for(target, elsewhere=OTHER_CACHE) as temporary:
         yield temporary
         sync_tree(temporary)
         if target.is_dir() and not (target / mark).is_file():
@@ -184,9 +189,9 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _folder_for(target: Path) -> Iterator[Path]:
+def _folder_for(target: Path, *, elsewhere: str = OTHER_OUT) -> Iterator[Path]:
     """Yield an empty folder next to `target`; remove what is left of it afterwards."""
-    with disk_errors(target):
+    with disk_errors(target, elsewhere=elsewhere):
         make_folder(target.parent)
         remove_abandoned(target.parent, name=target.name)
         temporary = _temporary(target, PART)
@@ -301,8 +306,8 @@ def _time_of_change(path: Path) -> float:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Raise RunFolderError for what the disk or the file system refuses."""
+def disk_errors(path: Path, *, elsewhere: str = OTHER_OUT) -> Iterator[None]:
+    """Raise RunFolderError for what the disk or the file system refuses, with how to write elsewhere."""
     try:
         yield
     except Exception as error:
@@ -310,6 +315,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if number is None or number not in PROBLEMS:
             raise
         problem, hint = PROBLEMS[number]
+        hint = hint and hint.format(elsewhere=elsewhere)
         raise RunFolderError(f"{path}: {problem or f'cannot be written: {os.strerror(number)}.'}", hint=hint) from error
 
 

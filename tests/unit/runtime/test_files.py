@@ -161,6 +161,15 @@ def test_a_full_disk_is_reported(tmp_path: Path, number: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def test_a_full_disk_of_a_cache_is_reported_with_how_to_move_it(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RunFolderError, match=r"the disk is full.*PALBERT_CACHE") as caught,
+        cache_entry(tmp_path / "entry", mark="a"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "--out" not in str(caught.value)
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR])
 def test_an_unwritable_folder_is_reported(tmp_path: Path, number: int) -> None:
     with pytest.raises(RunFolderError, match=f"cannot be written: {os.strerror(number)}"), disk_errors(tmp_path):
