@@ -152,7 +152,8 @@ def export(root: Path) -> None:
     import palbert
 
     for form in ("sentence-transformers", "transformers"):
-        palbert.export(root / "run", out=root / form, to=form, pooling="mean", check=False, force=True)  # type: ignore[arg-type]
+        force = (root / form).exists()  # when this is continued
+        palbert.export(root / "run", out=root / form, to=form, pooling="mean", check=False, force=force)  # type: ignore[arg-type]
 
 
 def of_export(root: Path) -> Results:

@@ -127,7 +127,7 @@ def _take_free_name(temporary: Path, target: Path) -> None:
 
 @contextmanager
 def new_folder(
-    target: Path, *, former: Path | None = None, flush: Callable[[Path], None] = sync_tree
+    target: Path, *, former: Path | None = None, flush: Callable[[Path], None] = sync_tree, replace: bool = True
 ) -> Iterator[Path]:
     """Yield a temporary folder; it replaces `target`, flushed to the disk, when the block ends without an error.
 
@@ -136,19 +136,21 @@ def new_folder(
         former: Where the replaced folder is kept, next to `target`, in place of what is there; without it, the
             replaced folder is removed.
         flush: Completes the new folder and flushes all of it.
+        replace: As for `new_file`; an empty folder is replaced in any case.
     """
     with _folder_for(target) as temporary:
         yield temporary
         flush(temporary)
-        while not _exchange(temporary, target, former):
-            pass
+        while not _exchange(temporary, target, former, replace=replace):
+            if not replace:
+                refuse_to_replace(target)
         sync_folder(target.parent)
         for each in _old_ones(former or target):
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _exchange(temporary: Path, target: Path, former: Path | None) -> bool:
-    """Put a folder in the place of another one; return False if another process has just put one there.
+def _exchange(temporary: Path, target: Path, former: Path | None, *, replace: bool) -> bool:
+    """Put a folder in the place of another one; return False if there is one again, or still.
 
     A crash at any point leaves what `recover_folder` restores.
     """
@@ -156,8 +158,11 @@ def _exchange(temporary: Path, target: Path, former: Path | None) -> bool:
         if former and target.is_dir():
             move_away(former)
             target.rename(former)
-        else:
+        elif replace:
             move_away(target)
+        else:
+            with suppress(OSError):
+                target.rmdir()
         temporary.rename(target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):

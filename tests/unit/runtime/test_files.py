@@ -252,6 +252,19 @@ def test_two_writers_of_one_folder_leave_one_of_the_two(tmp_path: Path) -> None:
     assert names(target) == ["first"] and names(tmp_path) == ["target"]
 
 
+def test_the_first_of_two_writers_of_a_folder_stays_where_nothing_may_be_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()  # an empty folder is no obstacle
+    with (
+        pytest.raises(RunFolderError, match=r"target: already exists\. Add --force"),
+        new_folder(target, replace=False) as second,
+    ):
+        (second / "second").touch()
+        with new_folder(target, replace=False) as first:
+            (first / "first").touch()
+    assert names(target) == ["first"] and names(tmp_path) == ["target"]
+
+
 def test_what_a_killed_writer_left_is_removed_by_the_next_one_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
     (tmp_path / ".a.txt.0123456789ab.part").write_text("killed")
     os.utime(tmp_path / ".a.txt.0123456789ab.part", (0, 0))
