@@ -14,6 +14,9 @@ from typing import Any
 
 from palbert.errors import PalbertError, RecipeError, did_you_mean
 
+LARGEST_FLOAT, SMALLEST_FLOAT = 2.0**128 - 2.0**104, 2.0**-126
+"""The range of float32, in which models compute: the largest number, and the smallest one above 0."""
+IN_FLOAT32 = f"that float32 can hold ({SMALLEST_FLOAT:.2g} to {LARGEST_FLOAT:.2g}, or 0)"
 MOST = 1_000_000_000
 """The largest whole number that a setting can be: of steps, rows, tokens, sizes, … A seed may be larger."""
 
@@ -37,7 +40,14 @@ def check_number(
         bounds = {"from": least, "above": above, "below": below, "up to": most}
         described = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
         raise PalbertError(f"{name}: expected a number{' ' * bool(described)}{described}, found {shown(value)}.")
+    if not fits_float32(value):
+        raise PalbertError(f"{name}: expected a number {IN_FLOAT32}, found {shown(value)}.")
     return value
+
+
+def fits_float32(value: float) -> bool:
+    """Whether float32 holds a number, and does not make 0 or infinity of it."""
+    return value == 0 or not math.isfinite(value) or SMALLEST_FLOAT <= abs(value) <= LARGEST_FLOAT
 
 
 def check_count(name: str, value: int, *, least: int = 0, most: int = MOST) -> int:

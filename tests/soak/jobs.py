@@ -105,7 +105,7 @@ def write_for_prediction(root: Path) -> None:
 
 
 def predict(root: Path) -> None:
-    """Predict a file into outputs of several kinds, and embed it."""
+    """Predict a file into outputs of several kinds, which are replaced, and embed it into a new one."""
     import palbert
     from palbert.verbs import predict_file
     from palbert.verbs.embed_file import embed_file
@@ -114,7 +114,8 @@ def predict(root: Path) -> None:
     with patch.object(predict_file, "CHUNK", 4):
         for name in OUTPUTS:
             predict_file.predict_file(predictor, "score", root / "in.csv", root / name, force=True)
-    embed_file(predictor, root / "in.csv", root / "vectors.npy", column="text", force=True)
+    vectors = root / "vectors.npy"  # there when this is continued
+    embed_file(predictor, root / "in.csv", vectors, column="text", force=vectors.exists())
 
 
 def of_prediction(root: Path) -> Results:
@@ -151,7 +152,8 @@ def export(root: Path) -> None:
     import palbert
 
     for form in ("sentence-transformers", "transformers"):
-        palbert.export(root / "run", out=root / form, to=form, pooling="mean", check=False, force=True)  # type: ignore[arg-type]
+        force = (root / form).exists()  # when this is continued
+        palbert.export(root / "run", out=root / form, to=form, pooling="mean", check=False, force=force)  # type: ignore[arg-type]
 
 
 def of_export(root: Path) -> Results:

@@ -20,12 +20,18 @@ from palbert.options import check_count, check_number, check_options, check_swit
         (2, {"most": 1}, "rate: expected a number up to 1, found 2."),
         (math.inf, {}, "rate: expected a number, found inf."),
         (math.nan, {"finite": False}, "rate: expected a number, found nan."),
+        (1e39, {}, "rate: expected a number that float32 can hold (1.2e-38 to 3.4e+38, or 0), found 1e+39."),
+        (
+            -1e-50,
+            {"finite": False},
+            "rate: expected a number that float32 can hold (1.2e-38 to 3.4e+38, or 0), found -1e-50.",
+        ),
         (True, {}, "rate: expected a number, found True."),
         ("1", {}, "rate: expected a number, found '1'."),
         (10**400, {}, f"rate: expected a number, found 1{'0' * 78}…."),
         (10**5000, {}, "rate: expected a number, found a whole number of thousands of digits."),
     ],
-    ids=range(10),  # pytest cannot write the last value either
+    ids=range(12),  # pytest cannot write the last value either
 )
 def test_a_number_outside_its_bounds_is_refused(value: Any, bounds: dict[str, Any], message: str) -> None:
     with pytest.raises(PalbertError) as caught:
@@ -37,6 +43,7 @@ def test_numbers_within_their_bounds_are_returned() -> None:
     assert check_number("rate", 0, least=0, most=1) == 0
     assert check_number("rate", 1, least=0, most=1) == 1
     assert check_number("rate", 0.5, above=0, below=1) == 0.5
+    assert check_number("rate", -3.4e38) == -3.4e38
     assert check_number("rate", math.inf, finite=False) == math.inf
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from palbert.commands.arguments import Force
-from palbert.errors import PalbertError, RunFolderError
+from palbert.errors import PalbertError
 from palbert.terminal import say
 
 audit_app = typer.Typer(
@@ -47,28 +47,29 @@ def audit_log(
 
     palbert audit log --log copies/audit.sqlite --text "A quiet little triumph."
     """
+    from palbert.runtime.files import refuse_to_replace
     from palbert.serving.audit_log import default_log
     from palbert.serving.audit_reader import read_audit_log
 
     if run is None and log is None:
         raise PalbertError("Expected a run folder, or a log with --log.", hint="See: palbert audit log --help")
-    if out and out.exists() and not force:
-        raise RunFolderError(f"{out}: already exists.", hint="Add --force to replace it.")
+    if out and not force:
+        refuse_to_replace(out)
     path = log or default_log(run or Path())
     entries = read_audit_log(path, since, until, task, client, text=text)
     if out:
-        _write(out, entries)
+        _write(out, entries, replace=force)
         return
     for entry in entries:
         say(_line(entry))
 
 
-def _write(out: Path, entries: Iterable[dict[str, Any]]) -> None:
+def _write(out: Path, entries: Iterable[dict[str, Any]], *, replace: bool) -> None:
     from palbert.reporting.wording import plural
     from palbert.runtime.private import private_file
 
     rows = 0
-    with private_file(out) as stream:
+    with private_file(out, replace=replace) as stream:
         for entry in entries:
             stream.write(_line(entry) + "\n")
             rows += 1

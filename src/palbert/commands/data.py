@@ -74,18 +74,18 @@ def data_phrases(
     Example:  palbert data phrases trees/train.txt --out sst-phrases-train.tsv
     """
     from palbert.data.trees import phrases
-    from palbert.errors import DataError, RunFolderError
-    from palbert.runtime.files import write_text
+    from palbert.errors import DataError
+    from palbert.runtime.files import refuse_to_replace, write_text
 
     if not trees.is_file():
         raise DataError(f"{trees}: no such file.")
-    if out.exists() and not force:
-        raise RunFolderError(f"{out}: already exists.", hint="Add --force to replace it.")
+    if not force:
+        refuse_to_replace(out)
     try:
         with trees.open(encoding="utf-8") as stream:
             rows = list(phrases(stream, name=str(trees)))
     except UnicodeDecodeError as error:
         raise DataError(f"{trees}: not UTF-8: {error}.") from error
     lines = [f"{phrase.text}\t{phrase.grade}\t{int(phrase.whole)}\n" for phrase in rows]
-    write_text(out, "".join(["phrase\tsentiment\twhole_sentence\n", *lines]))
+    write_text(out, "".join(["phrase\tsentiment\twhole_sentence\n", *lines]), replace=force)
     say(f"{len(rows):,} phrases, {sum(phrase.whole for phrase in rows):,} of them sentences: {out}")

@@ -107,7 +107,7 @@ def _in_memory(files: DataFiles, snapshot: Snapshot, tokenizer: TextTokenizer, e
     if snapshot.bytes > IN_MEMORY:
         raise DataError(
             f"{files.task} {files.split}: the token cache cannot be written, and files of "
-            f"{snapshot.bytes / 2**30:.1f} GiB are not read into memory: {error}",
+            f"{snapshot.bytes / 2**30:.1f} GiB are not read into memory: {getattr(error, 'message', error)}",
             hint="Free some space, or name another folder in PALBERT_CACHE; the work so far is continued.",
         ) from error
     log.warning("The token cache cannot be written, and all rows are kept in memory: %s", error)

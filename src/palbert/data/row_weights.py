@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.errors import DataError
+from palbert.options import LARGEST_FLOAT
 from palbert.readers import Chunk
 from palbert.targets import Target
 from palbert.targets.decimals import as_number
@@ -24,9 +25,10 @@ def read_weights(chunk: Chunk, column: str) -> list[float | None]:
     for cell, line in zip(chunk.column(column), chunk.lines, strict=True):
         text = (cell or "").strip()
         weight = as_number(text)
-        if text and (weight is None or weight < 0):
+        if text and (weight is None or not 0 <= weight <= LARGEST_FLOAT):
             raise DataError(
-                f"{chunk.path}, line {line}: expected a row weight, a number from 0, in '{column}', found \"{text}\".",
+                f"{chunk.path}, line {line}: expected a row weight, a number from 0 to {LARGEST_FLOAT:.2g}, "
+                f"in '{column}', found \"{text}\".",
                 hint="Write it with a decimal point. Weight 2 counts as two rows, weight 0 as none.",
             )
         weights.append(weight if text else None)

@@ -24,7 +24,7 @@ from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
 from palbert.readers import count_rows
 from palbert.runtime import locks
-from palbert.runtime.files import cache_entry, disk_errors
+from palbert.runtime.files import OTHER_CACHE, cache_entry, disk_errors
 from palbert.runtime.json_objects import parse_json
 from palbert.runtime.progress import bar, console, is_shown
 from palbert.tasks.sets import DataFiles
@@ -151,7 +151,7 @@ def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTok
         DataError: The files cannot be read as rows of the task; what was written of the entry is removed.
         OSError: The entry cannot be written. So does RunFolderError.
     """
-    with disk_errors(folder), _unfinished(folder) as place:
+    with disk_errors(folder, elsewhere=OTHER_CACHE), _unfinished(folder) as place:
         if (folder / MARK).is_file():  # another process was quicker
             shutil.rmtree(place, ignore_errors=True)
             return True

@@ -13,6 +13,7 @@ from palbert.errors import EncoderError
 from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import export, write_config
+from palbert.model.families.weights import FLOATS
 from palbert.runtime.checksums import checked
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
@@ -48,6 +49,8 @@ def trained_weights(folder: Path) -> dict[str, Tensor]:
         raise EncoderError(f"{file}: cannot be read as weights ({type(error).__name__}).") from error
     encoder = Encoder.without_weights(_config(folder))
     own = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+    if other := [f"{name} is {value.dtype}" for name, value in own.items() if value.dtype not in FLOATS]:
+        raise EncoderError(f"{file}: expected floating-point numbers: {', '.join(other[:8])}.")
     try:
         encoder.load_state_dict(own, assign=True)
     except RuntimeError as error:

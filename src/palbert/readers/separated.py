@@ -16,7 +16,7 @@ from palbert.readers.encodings import open_text
 from palbert.readers.files import suffix_of
 from palbert.readers.headers import columns_by_name, name_columns
 from palbert.readers.separators import SAMPLE, Sample
-from palbert.runtime.files import allow_long_fields
+from palbert.runtime.csv_lines import allow_long_fields
 
 NEVER = "\U0010ffff"
 """Not a character: csv needs a separator even where a file has one column."""

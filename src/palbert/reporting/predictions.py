@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from palbert.errors import DataError
 from palbert.inference.results import TaskResult
 from palbert.metrics import Values
-from palbert.runtime.files import CSVWriter, allow_long_fields, write_text
+from palbert.runtime.csv_lines import CSVWriter, allow_long_fields
+from palbert.runtime.files import write_text
 from palbert.runtime.spreadsheet import original_cell, safe_cell
 from palbert.targets import Target
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from palbert.reproduction.course import PREDICTION_FILES, PredictionFile
-from palbert.runtime.files import CSVWriter, write_text
+from palbert.runtime.csv_lines import CSVWriter
+from palbert.runtime.files import write_text
 from palbert.runtime.spreadsheet import safe_cell
 from palbert.tasks.spec import Task
 
@@ -49,12 +50,12 @@ class TaskAnswers:
 
 
 def write_submission(
-    folder: Path, answers: Sequence[TaskAnswers], *, spreadsheet_safe: bool = False
+    folder: Path, answers: Sequence[TaskAnswers], *, spreadsheet_safe: bool = False, replace: bool = True
 ) -> dict[str, list[Path]]:
-    """Write the files of all tasks; return them by task."""
+    """Write the files of all tasks; return them by task. Unless `replace`, one that exists by then is an error."""
     written: dict[str, list[Path]] = {}
     for each in answers:
         for name, text in each.files(spreadsheet_safe=spreadsheet_safe).items():
-            write_text(folder / name, text)
+            write_text(folder / name, text, replace=replace)
             written.setdefault(each.task.name, []).append(folder / name)
     return written

@@ -15,7 +15,7 @@ from palbert.registry.trust import trusting
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
 from palbert.reproduction.submission_rows import SubmissionRows, find_files, read_rows
 from palbert.reproduction.with_dev import folder_with_dev, has_dev, is_finished, train_with_dev
-from palbert.runtime.files import AnyPath
+from palbert.runtime.files import AnyPath, refuse_to_replace
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.predict import Predictor, load
 
@@ -109,7 +109,7 @@ def _submit(
     _refuse_to_replace(target_folder, list(rows), split, predictor, force=force)
     with folder.locked("submitting") if out is None else nullcontext():
         answers = [_predict(predictor, name, split, each) for name, each in rows.items()]
-        written = write_submission(target_folder, answers, spreadsheet_safe=spreadsheet_safe)
+        written = write_submission(target_folder, answers, spreadsheet_safe=spreadsheet_safe, replace=force)
     return Submission(folder.path, written, {each.task.name: len(each.ids) for each in answers})
 
 
@@ -148,8 +148,5 @@ def _predict(predictor: Predictor, task: str, split: str, rows: SubmissionRows) 
 
 def _refuse_to_replace(folder: Path, tasks: Sequence[str], split: str, predictor: Predictor, *, force: bool) -> None:
     names = [name for task in tasks for name in TaskAnswers(predictor.task(task), split, (), ()).files()]
-    existing = [str(folder / name) for name in names if (folder / name).exists()]
-    if existing and not force:
-        raise RunFolderError(
-            f"{existing[0]}: already exists.", hint="Add --force to replace it, or give another --out."
-        )
+    for name in () if force else names:
+        refuse_to_replace(folder / name)

@@ -139,7 +139,7 @@ def _difference(expected: str | None, found: str | None) -> str:
         return f"missing, although {RECORD} lists it."
     if expected is None:
         return f"is not listed in {RECORD}, so it was not written with the other files."
-    return f"damaged: expected the SHA-256 {expected[:16]}…, as {RECORD} says, found {found[:16]}…."
+    return f"damaged: expected the SHA-256 {expected}, as {RECORD} says, found {found}."
 
 
 def _remedy(path: Path) -> str:

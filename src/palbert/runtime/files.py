@@ -1,8 +1,7 @@
-"""Files: written completely or not at all, CSV that reads back as written, and hashes."""
+"""Files: written completely or not at all, and hashes."""
 
 from __future__ import annotations
 
-import csv
 import errno
 import hashlib
 import os
@@ -10,10 +9,9 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
 
 from palbert.errors import RunFolderError
 from palbert.runtime import locks
@@ -25,7 +23,7 @@ TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.(part|old)|\..+\.(part|old)")
 SETTLED = 10
 """Seconds after which a writer has locked what it began to write."""
 UNTOUCHED = "what was there before is untouched"
-FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or give another folder with --out.")
+FULL = (f"the disk is full; {UNTOUCHED}.", "Free some space, or {elsewhere}.")
 REFUSED = (None, None)
 PROBLEMS: dict[int, tuple[str | None, str | None]] = {
     errno.ENOSPC: FULL,
@@ -49,6 +47,11 @@ PROBLEMS: dict[int, tuple[str | None, str | None]] = {
     errno.ENFILE: (f"too many files are open on this machine; {UNTOUCHED}.", "End other programs, and start again."),
 }
 """What went wrong and what to do, by the system's error number."""
+OTHER_OUT, OTHER_CACHE = (
+    "give another folder with --out",
+    "name another folder in the environment variable PALBERT_CACHE",
+)
+"""How users have something written elsewhere."""
 
 AnyPath = str | os.PathLike[str]
 """A path as text, a Path, or a Run."""
@@ -71,42 +74,22 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "palbert"
 
 
-def allow_long_fields() -> None:
-    """Let csv read fields above its default limit of 128 KiB."""
-    csv.field_size_limit(2**31 - 1)  # the largest limit that every platform accepts
-
-
-class CSVWriter:
-    """Write CSV lines that end with a line feed, and quote carriage returns, which csv.writer would not do then.
-
-    Args:
-        stream: A text file opened with `newline=""`, or a buffer.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._writer = csv.writer(self, lineterminator="\r\n")  # characters of the terminator are quoted
-
-    def writerow(self, row: Iterable[Any]) -> None:
-        """Write one row."""
-        self._writer.writerow(row)
-
-    def write(self, line: str) -> None:
-        """Take a finished line from csv's writer."""
-        self._stream.write(line.removesuffix("\r\n") + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, replace: bool = True) -> None:
     """Write a file atomically: even after a power loss, readers see either the old content or the new."""
-    with new_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with new_file(path, replace=replace) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary file; it replaces `target`, flushed to the disk, when the block ends without an error.
+def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary file; it becomes `target`, flushed to the disk, when the block ends without an error.
 
     Several processes may write one target at the same time: each writes its own temporary file, and the last one stays.
+
+    Args:
+        target: The file to write.
+        replace: Whether a file that has the name by then is replaced. Otherwise that one stays, RunFolderError is
+            raised, and of several processes the first one succeeds.
     """
     with disk_errors(target):
         make_folder(target.parent)
@@ -116,15 +99,35 @@ def new_file(target: Path) -> Iterator[Path]:
             try:
                 yield temporary
                 sync_file(temporary)
-                temporary.replace(target)
+                if replace:
+                    temporary.replace(target)
+                else:
+                    _take_free_name(temporary, target)
                 sync_folder(target.parent)
             finally:
                 temporary.unlink(missing_ok=True)
 
 
+def refuse_to_replace(target: Path) -> None:
+    """Raise RunFolderError if a name is taken; `new_file` finds out too, but only when the work is done."""
+    if os.path.lexists(target):
+        raise RunFolderError(f"{target}: already exists.", hint="Add --force to replace it.")
+
+
+def _take_free_name(temporary: Path, target: Path) -> None:
+    """Rename a file as `rename` does on Windows only: not to a name that another file has."""
+    try:
+        os.link(temporary, target)
+    except OSError:  # the name is taken, or the file system has no hard links
+        refuse_to_replace(target)
+        temporary.rename(target)
+    else:
+        temporary.unlink()
+
+
 @contextmanager
 def new_folder(
-    target: Path, *, former: Path | None = None, flush: Callable[[Path], None] = sync_tree
+    target: Path, *, former: Path | None = None, flush: Callable[[Path], None] = sync_tree, replace: bool = True
 ) -> Iterator[Path]:
     """Yield a temporary folder; it replaces `target`, flushed to the disk, when the block ends without an error.
 
@@ -133,19 +136,21 @@ def new_folder(
         former: Where the replaced folder is kept, next to `target`, in place of what is there; without it, the
             replaced folder is removed.
         flush: Completes the new folder and flushes all of it.
+        replace: As for `new_file`; an empty folder is replaced in any case.
     """
     with _folder_for(target) as temporary:
         yield temporary
         flush(temporary)
-        while not _exchange(temporary, target, former):
-            pass
+        while not _exchange(temporary, target, former, replace=replace):
+            if not replace:
+                refuse_to_replace(target)
         sync_folder(target.parent)
         for each in _old_ones(former or target):
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _exchange(temporary: Path, target: Path, former: Path | None) -> bool:
-    """Put a folder in the place of another one; return False if another process has just put one there.
+def _exchange(temporary: Path, target: Path, former: Path | None, *, replace: bool) -> bool:
+    """Put a folder in the place of another one; return False if there is one again, or still.
 
     A crash at any point leaves what `recover_folder` restores.
     """
@@ -153,8 +158,11 @@ def _exchange(temporary: Path, target: Path, former: Path | None) -> bool:
         if former and target.is_dir():
             move_away(former)
             target.rename(former)
-        else:
+        elif replace:
             move_away(target)
+        else:
+            with suppress(OSError):
+                target.rmdir()
         temporary.rename(target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -172,7 +180,7 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
         target: The entry, named by its content. It is not replaced, since others may be reading it.
         mark: A file that every complete entry has; an entry without it is damaged and is replaced.
     """
-    with _folder_for(target) as temporary:
+    with _folder_for(target, elsewhere=OTHER_CACHE) as temporary:
         yield temporary
         sync_tree(temporary)
         if target.is_dir() and not (target / mark).is_file():
@@ -186,9 +194,9 @@ def cache_entry(target: Path, *, mark: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _folder_for(target: Path) -> Iterator[Path]:
+def _folder_for(target: Path, *, elsewhere: str = OTHER_OUT) -> Iterator[Path]:
     """Yield an empty folder next to `target`; remove what is left of it afterwards."""
-    with disk_errors(target):
+    with disk_errors(target, elsewhere=elsewhere):
         make_folder(target.parent)
         remove_abandoned(target.parent, name=target.name)
         temporary = _temporary(target, PART)
@@ -303,8 +311,8 @@ def _time_of_change(path: Path) -> float:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Raise RunFolderError for what the disk or the file system refuses."""
+def disk_errors(path: Path, *, elsewhere: str = OTHER_OUT) -> Iterator[None]:
+    """Raise RunFolderError for what the disk or the file system refuses, with how to write elsewhere."""
     try:
         yield
     except Exception as error:
@@ -312,6 +320,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if number is None or number not in PROBLEMS:
             raise
         problem, hint = PROBLEMS[number]
+        hint = hint and hint.format(elsewhere=elsewhere)
         raise RunFolderError(f"{path}: {problem or f'cannot be written: {os.strerror(number)}.'}", hint=hint) from error
 
 

@@ -14,9 +14,9 @@ MODE = 0o600
 
 
 @contextmanager
-def private_file(path: Path) -> Iterator[TextIO]:
-    """Yield a stream; what is written to it replaces the file atomically, and only its owner can read it."""
-    with new_file(path) as temporary:
+def private_file(path: Path, *, replace: bool = True) -> Iterator[TextIO]:
+    """Yield a stream; what is written to it becomes the file as by `new_file`, and only its owner can read it."""
+    with new_file(path, replace=replace) as temporary:
         opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE)
         with open(opened, "w", encoding="utf-8") as stream:
             temporary.chmod(MODE)  # before the first byte: new_file may have made it with the mode of other files

@@ -12,16 +12,17 @@ from palbert.runtime.files import is_temporary
 CHECKPOINT = r"(model|optimizer|random|objective|weights)\.safetensors|(palbert|tokenizer|trainer|decisions)\.json"
 REPORT = r"report(-(train|dev|test))?\.(json|html)"
 PREDICTIONS = r"predictions/[^/]+-(train|dev|test)\.csv"
+SUBMISSION = r"submission/(predictions/)?[^/]+\.csv"
 RECORDS = r"(recipe\.toml|(metrics|non-finite|spikes)\.jsonl|(baselines|trackers|folds)\.json|\.palbert-run\.json)"
 ENCODER = (
     r"(config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|(vocab|merges)\.txt"
     r"|sentencepiece\.bpe\.model|model\.safetensors|palbert\.sha256"
 )
 INSIDE = (
-    rf"checkpoints/(best|best-[^/]+|last|previous)/({CHECKPOINT}|palbert\.sha256)",
+    rf"checkpoints/(best|best-[^/]+|last|previous)/({CHECKPOINT}|palbert\.sha256|{SUBMISSION})",
     r"checkpoints/\.(best|best-[^/]+|last|previous)\.[^/]+/.+",  # half-written
     PREDICTIONS,
-    r"submission/[^/]+\.csv",
+    SUBMISSION,
     r"tensorboard/(.+/)?events\.out\.tfevents\.[^/]+",
     rf"evaluations/[^/]+/({REPORT}|{PREDICTIONS})",
 )

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from palbert.options import LARGEST_FLOAT
 from palbert.targets.decimals import as_number
 from palbert.targets.probe import RIDGE, Features, Probe, fit_probe
 from palbert.targets.target import Decoded, Labels, Target
 
 if TYPE_CHECKING:
     from torch import Tensor
-LARGEST = float(np.finfo(np.float32).max)
-"""Labels are float32 in training."""
 
 
 class Number(Target):
@@ -37,8 +36,8 @@ class Number(Target):
         number = as_number(value) if isinstance(value, str) else float(value)
         if number is None or not low <= number <= high:
             raise ValueError("a number" if self.range is None else f"a number from {low:g} to {high:g}")
-        if abs(number) > LARGEST:
-            raise ValueError(f"a number from {-LARGEST:.2g} to {LARGEST:.2g}, the range of float32,")
+        if abs(number) > LARGEST_FLOAT:  # labels are float32 in training
+            raise ValueError(f"a number from {-LARGEST_FLOAT:.2g} to {LARGEST_FLOAT:.2g} (the range of float32)")
         return number
 
     def gold(self, labels: Labels) -> Labels:

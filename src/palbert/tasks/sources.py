@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from palbert.options import MOST
+from palbert.options import IN_FLOAT32, MOST, fits_float32
 from palbert.readers import Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
 
 LabelValue = int | float | str
@@ -40,6 +40,15 @@ class Value(BaseModel):
             raise PydanticCustomError("number_type", "Expected a number")
         if isinstance(value, int) and int in kinds and value > MOST and info.field_name != "seed":
             raise PydanticCustomError("too_large", "Expected a whole number up to {most}", {"most": f"{MOST:,}"})
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _check_float32(cls, value: Any) -> Any:
+        """Refuse numbers that become 0 or infinite where models compute with them."""
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and not fits_float32(number):
+                raise PydanticCustomError("float32", "Expected a number {range}", {"range": IN_FLOAT32})
         return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -28,12 +29,14 @@ else:
 
 Overlap = Literal["dev", "test", "dev-texts", "test-texts"]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+LONGEST_NAME = 100
+"""Characters of a name: file systems allow 255 bytes, and files are named after a task, an extra set and more."""
 
 
 class Task(FileSettings):
     """One question put to the model."""
 
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=NAME, max_length=LONGEST_NAME)
     """Names the task in reports, files and predictions."""
     kind: Literal["single", "pair"]
     """One sentence, or two."""
@@ -68,7 +71,7 @@ class Task(FileSettings):
     """Whether fields may be quoted; "auto" reads .csv with quotes and .tsv without."""
     bad_rows: Literal["error", "drop"] = "error"
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
-    extra: dict[Annotated[str, Field(pattern=NAME)], ExtraSet] = Field(default_factory=dict)
+    extra: dict[Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)], ExtraSet] = Field(default_factory=dict)
     """Further training sets by name, each with its own mapping, factor and batch size."""
     drop_overlap: tuple[Overlap, ...] = ()
     """Training rows to leave out: rows of "dev" or "test", or rows with a text of theirs, "dev-texts", "test-texts"."""
@@ -158,7 +161,11 @@ class Task(FileSettings):
             problems.append(
                 f"decimal is the decimal sign of labels that are numbers; target '{self.target.name}' has none"
             )
-        if self.range is not None and self.range[0] >= self.range[1]:
+        if self.range is not None and not all(map(isfinite, self.range)):
+            problems.append(
+                f"range must have two finite numbers, found {list(self.range)}. Leave it out if there is none"
+            )
+        elif self.range is not None and self.range[0] >= self.range[1]:
             problems.append(f"range must go from low to high, found {list(self.range)}")
         problems += self._decision_problems()
         if not self.metrics:

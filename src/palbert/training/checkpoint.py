@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import CheckpointError
+from palbert.model.families.weights import FLOATS
 from palbert.runtime.checksums import RECORD, Recorder, check_folder, checked, link_file, read_record, write_record
 from palbert.runtime.files import new_folder, recover_folder
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import LAST, PREVIOUS, RunFolder
 from palbert.training.averaging import Average
+from palbert.training.optimizer_state import check_optimizer, numbers_in, restore_optimizer
 from palbert.training.trainer import Trainer
 
 FORMAT = 1
@@ -61,7 +62,8 @@ def save_checkpoint(
             record.add(temporary / name)
         _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
         tokenizer.save(temporary / "tokenizer.json")
-        _write_json(temporary / "trainer.json", {"position": state.position, "best": state.best})
+        facts = {"position": state.position, "best": state.best, "optimized": len(numbers_in(state.optimizer))}
+        _write_json(temporary / "trainer.json", facts)
         for name in ("palbert.json", "tokenizer.json", "trainer.json"):
             record.add(temporary / name)
 
@@ -123,6 +125,7 @@ def map_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
     differing = _differing(model.state_dict(), weights)
     if differing:
         raise CheckpointError(f"{folder}: the weights do not fit palbert.json: {', '.join(differing[:8])}.")
+    _refuse_other_kinds(folder / "model.safetensors", model.state_dict(), weights)
     _refuse_broken(folder / "model.safetensors", weights, hint=OTHER)
     return weights
 
@@ -130,7 +133,7 @@ def map_weights(folder: Path, model: nn.Module) -> dict[str, Tensor]:
 def restore_trainer(folder: Path, trainer: Trainer, state: TrainerState) -> None:
     """Restore the average of the weights, the optimizer and the objective."""
     restore_average(folder, trainer.average, state.average)
-    check_optimizer(folder, trainer.optimizer, state.optimizer)
+    check_optimizer(folder, trainer.optimizer, state.optimizer, hint=AGAIN)
     restore_optimizer(trainer.optimizer, state.optimizer)
     restore_objective(folder, trainer.objective, state.objective)
 
@@ -160,10 +163,18 @@ def read_state(folder: Path) -> TrainerState:
     facts = read_object(path, raises=CheckpointError, hint=AGAIN)
     if missing := [name for name in ("position", "best") if name not in facts]:
         raise CheckpointError(f"{path}: damaged: no '{missing[0]}'.", hint=AGAIN)
+    optimizer = _load_tensors(folder / "optimizer.safetensors")
+    found = len(numbers_in(optimizer))
+    if facts.get("optimized", found) != found:  # earlier versions did not count them
+        raise CheckpointError(
+            f"{folder / 'optimizer.safetensors'}: expected the state of {facts['optimized']!r:.20} parameters, as "
+            f"trainer.json says, found {found}.",
+            hint=AGAIN,
+        )
     return TrainerState(
         position=facts["position"],
         best=facts["best"],
-        optimizer=_load_tensors(folder / "optimizer.safetensors"),
+        optimizer=optimizer,
         random=_load_tensors(folder / "random.safetensors"),
         objective=_load_tensors(folder / "objective.safetensors", optional=True),
         average=_load_tensors(folder / "weights.safetensors", optional=True),
@@ -211,46 +222,6 @@ def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     return _plain(module.state_dict())
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Flatten an optimizer's state: parameter number and name → tensor."""
-    return {
-        f"{number}.{name}": value.detach().cpu().contiguous()
-        for number, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-    }
-
-
-def check_optimizer(folder: Path, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Raise CheckpointError unless a flattened state fits the optimizer: a wrong shape would crash its fused step."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    wrong = []
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        known = number.isdecimal() and int(number) < len(parameters) and name in ("step", "exp_avg", "exp_avg_sq")
-        shape = () if name == "step" or not known else parameters[int(number)].shape
-        fits = known and value.shape == shape and value.is_floating_point() and bool(value.isfinite().all())
-        if not fits or (name != "exp_avg" and bool((value < 0).any())):  # steps, and the mean of squares
-            wrong.append(key)
-    numbers = {key.partition(".")[0] for key in tensors}
-    wrong += [
-        f"{n}.{name}" for n in numbers for name in ("step", "exp_avg", "exp_avg_sq") if f"{n}.{name}" not in tensors
-    ]
-    if wrong:
-        raise CheckpointError(
-            f"{folder / 'optimizer.safetensors'}: does not fit the model: {', '.join(sorted(set(wrong))[:8])}.",
-            hint=AGAIN,
-        )
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore a flattened state."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
 def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, dtypes: bool = False) -> list[str]:
     """Return the names that only one side has or whose shapes differ, or whose number formats do."""
     kinds, found = (
@@ -258,6 +229,14 @@ def _differing(wanted: dict[str, Tensor], tensors: dict[str, Tensor], *, dtypes:
         for side in (wanted, tensors)
     )
     return sorted(name for name in kinds.keys() | found.keys() if kinds.get(name) != found.get(name))
+
+
+def _refuse_other_kinds(path: Path, wanted: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
+    """Raise CheckpointError for weights in other number formats than the model's, except between those of floats."""
+    pairs = {name: {value.dtype, wanted[name].dtype} for name, value in tensors.items()}
+    if other := [name for name, pair in pairs.items() if len(pair) > 1 and not pair.issubset(FLOATS)]:
+        described = ", ".join(f"{name} is {tensors[name].dtype}" for name in other[:8])
+        raise CheckpointError(f"{path}: expected weights of type {wanted[other[0]].dtype}: {described}.", hint=OTHER)
 
 
 def _refuse_broken(path: Path, tensors: dict[str, Tensor], *, hint: str) -> None:

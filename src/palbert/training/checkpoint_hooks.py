@@ -20,10 +20,10 @@ from palbert.training.checkpoint import (
     TrainerState,
     link_checkpoint,
     module_tensors,
-    optimizer_tensors,
     read_description,
     save_checkpoint,
 )
+from palbert.training.optimizer_state import optimizer_tensors
 from palbert.training.trainer import Evaluation, Hook, Trainer
 
 

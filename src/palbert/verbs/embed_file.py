@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palbert.build import is_encoder
-from palbert.errors import DataError, MissingExtraError, RunFolderError
+from palbert.errors import DataError, MissingExtraError
 from palbert.model.pretrained import resolve_encoder
 from palbert.readers import PLAIN, Chunk, as_text, column_names, count_rows, no_column, read_chunks
-from palbert.runtime.files import new_file
+from palbert.runtime.files import new_file, refuse_to_replace
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.tasks.spec import Task
@@ -70,8 +70,8 @@ def embed_file(
         task: The task whose adapter and `max_length` are used.
         force: Replace an output that exists.
     """
-    if output.exists() and not force:
-        raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
+    if not force:
+        refuse_to_replace(output)
     open_writer = _opener(output)
     specs = list(predictor.tasks.values()) if task is None else [predictor.task(task)]
     dialect = (settings or FileSettings()).dialect_over(specs[0].dialect if specs else PLAIN)
@@ -80,7 +80,7 @@ def embed_file(
     width = predictor.embed([], pooling=pooling, task=task).shape[1]  # also refuses a wrong pooling or task
     done = empty = 0
     with (
-        new_file(output) as temporary,
+        new_file(output, replace=force) as temporary,
         open_writer(temporary, there, width) as write,
         bar(f"embedding {source.name}", total=count_rows(str(source), dialect=dialect)) as line,
     ):

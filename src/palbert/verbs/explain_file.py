@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import DataError, RunFolderError
+from palbert.errors import DataError
 from palbert.readers import column_names, count_rows, read_chunks
-from palbert.runtime.files import new_file
+from palbert.runtime.files import new_file, refuse_to_replace
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.verbs.answer_columns import TaskColumns
@@ -46,8 +46,8 @@ def explain_file(
         force: Replace an output that exists.
         **options: Those of `Predictor.explain`.
     """
-    if output.exists() and not force:
-        raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
+    if not force:
+        refuse_to_replace(output)
     if output.suffix.lower() != ".jsonl":
         raise DataError(f"{output}: explanations are written as JSON lines.", hint="Name a .jsonl file.")
     predictor.explain(task, [], **options)  # refuses a wrong task or method before the file is read
@@ -56,7 +56,7 @@ def explain_file(
     names = question.text_columns(source, column_names(str(source), dialect=dialect), columns)
     done = 0
     with (
-        new_file(output) as temporary,
+        new_file(output, replace=force) as temporary,
         temporary.open("w", encoding="utf-8") as stream,
         bar(f"explaining {task}", total=count_rows(str(source), dialect=dialect)) as line,
     ):

@@ -102,7 +102,7 @@ def export(
     expected = _vectors(opened, machine, adapter, pooling=chosen, length=length)
     if adapter is not None:
         merge_adapter(opened.model, adapter)
-    with new_folder(Path(out)) as folder:
+    with new_folder(Path(out), replace=force) as folder:
         _write(folder, opened, to, pooling=chosen, length=length)
         _record(folder, {"palbert": __version__, "from": str(source), "adapter": adapter, "pooling": chosen})
         difference = _difference(to, folder, expected, pooling=chosen, length=length) if check else None

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from palbert.errors import DataError, RunFolderError
+from palbert.errors import DataError
 from palbert.readers import Dialect, column_names, count_rows, read_chunks
+from palbert.runtime.files import refuse_to_replace
 from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.verbs.answer_columns import AllTaskColumns, AnswerColumns, TaskColumns
@@ -47,8 +48,8 @@ def predict_file(
         force: Replace an output that exists.
         engine: Where the rows are scored; in this process unless given.
     """
-    if output.exists() and not force:
-        raise RunFolderError(f"{output}: already exists.", hint="Add --force to replace it.")
+    if not force:
+        refuse_to_replace(output)
     question = _question(predictor, task, flat=not holds_lists(output), min_confidence=min_confidence)
     dialect = (settings or FileSettings()).dialect_over(question.tasks[0].dialect)
     there = column_names(str(source), dialect=dialect)
@@ -58,7 +59,7 @@ def predict_file(
     done = empty = 0
     rows = count_rows(str(source), dialect=dialect)
     with (
-        new_table(output, spreadsheet_safe=spreadsheet_safe) as write,
+        new_table(output, spreadsheet_safe=spreadsheet_safe, replace=force) as write,
         bar(f"predicting {question.title}", total=rows) as line,
     ):
         scored = (engine or LocalEngine()).run(question, blocks, source=source, output=output, advance=line.advance)

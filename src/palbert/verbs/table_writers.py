@@ -13,7 +13,8 @@ from typing import Any, TextIO, cast
 
 from palbert.errors import DataError, MissingExtraError
 from palbert.readers import as_text
-from palbert.runtime.files import CSVWriter, new_file
+from palbert.runtime.csv_lines import CSVWriter
+from palbert.runtime.files import new_file
 from palbert.runtime.spreadsheet import safe_cell, workbook_cell
 
 Write = Callable[[dict[str, list[Any]]], None]
@@ -25,12 +26,13 @@ NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @contextmanager
-def new_table(output: Path, *, spreadsheet_safe: bool = False) -> Iterator[Write]:
+def new_table(output: Path, *, spreadsheet_safe: bool = False, replace: bool = True) -> Iterator[Write]:
     """Give a function that appends columns; the output appears when the block ends without an error.
 
     Args:
         output: The file to write.
         spreadsheet_safe: Escape texts that a spreadsheet program may take for a formula; only for its kinds of files.
+        replace: Whether a file that has the name by then is replaced; otherwise it is an error.
     """
     opener = _opener(output)
     if spreadsheet_safe and not is_for_spreadsheets(output):
@@ -38,7 +40,7 @@ def new_table(output: Path, *, spreadsheet_safe: bool = False) -> Iterator[Write
             f"{output}: no spreadsheet program computes texts of this kind of file.",
             hint="Leave --spreadsheet-safe out (in Python: spreadsheet_safe), or write .csv, .tsv or .xlsx.",
         )
-    with new_file(output) as temporary, opener(temporary) as write:
+    with new_file(output, replace=replace) as temporary, opener(temporary) as write:
 
         def write_named(columns: dict[str, list[Any]]) -> None:
             try:

@@ -77,6 +77,18 @@ def test_a_file_is_written_once_for_its_owner(run: Path, tmp_path: Path, cli: Cl
     assert inputs(out.read_text("utf-8")) == [["two", "three"]]
 
 
+def test_a_file_that_appears_meanwhile_is_kept(
+    run: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "entries.jsonl"
+    monkeypatch.setattr(
+        "palbert.serving.audit_reader.read_audit_log", lambda *_, **__: out.write_text("mine", "utf-8") and []
+    )
+    refused = cli("audit", "log", run, "--out", out)
+    assert refused.code == 2 and f"{out}: already exists." in refused.err
+    assert out.read_text("utf-8") == "mine"
+
+
 def test_damage_leaves_no_partial_file(run: Path, tmp_path: Path, cli: Cli) -> None:
     connection = sqlite3.connect(default_log(run), isolation_level=None)
     connection.execute("UPDATE entries SET answer = '{' WHERE id = 3")

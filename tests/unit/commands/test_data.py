@@ -39,6 +39,14 @@ def test_a_file_is_replaced_only_with_force(trees: Path, cli: Cli) -> None:
     assert out.read_text("utf-8").startswith("phrase\t")
 
 
+def test_a_file_that_appears_meanwhile_is_kept(trees: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = trees.with_name("phrases.tsv")
+    monkeypatch.setattr("palbert.data.trees.phrases", lambda *_, **__: out.write_text("mine", "utf-8") and [])
+    refused = cli("data", "phrases", trees, "--out", out)
+    assert refused.code == 2 and f"{out}: already exists." in refused.err
+    assert out.read_text("utf-8") == "mine"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "no such file"), (b"(2 caf\xe9)\n", "not UTF-8"), (b"(2 fine)\n(2 (1 broken)\n", "line 2: a bracket")],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +351,22 @@ def test_without_a_cache_the_rows_are_the_same(
     with caplog.at_level(logging.WARNING):
         assert same(load_dataset(files_of(task(train=path), "train"), tokenizer, cache=tmp_path / name), cached)
     assert "cache cannot be written" in caplog.text
+
+
+def test_a_full_disk_of_the_cache_is_reported_with_how_to_move_it(
+    tmp_path: Path,
+    cache: Path,
+    tokenizer: TextTokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = make(tmp_path, HEADER + "1\ta\tgood\n")
+    monkeypatch.setattr("palbert.data.token_cache.write_facts", full)
+    load_dataset(files_of(task(train=path), "train"), tokenizer, cache=cache)
+    assert "the disk is full" in caplog.text and "PALBERT_CACHE" in caplog.text and "--out" not in caplog.text
 
 
 def test_a_file_that_is_named_twice_counts_twice_in_the_cache_too(

@@ -56,9 +56,9 @@ def test_rows_are_chosen_with_their_weights(tmp_path: Path, tokenizer: TextToken
     assert taken.weights is not None and taken.weights.tolist() == [4.0, 1.0]
 
 
-@pytest.mark.parametrize("cell", ["-1", "nan", "inf", "much"])
+@pytest.mark.parametrize("cell", ["-1", "nan", "inf", "1e39", "much"])
 def test_what_is_not_a_weight_is_reported_with_its_line(tmp_path: Path, tokenizer: TextTokenizer, cell: str) -> None:
-    with pytest.raises(DataError, match=f'rows.tsv, line 3: expected a row weight, a number from 0, .*found "{cell}'):
+    with pytest.raises(DataError, match=f'rows.tsv, line 3: expected a row weight, a number from 0 to .*found "{cell}'):
         read(tmp_path, tokenizer, ROWS.replace("0.5", cell))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from palbert.build.checkpoint import open_checkpoint
 from palbert.build.machine import Machine
@@ -17,6 +17,7 @@ from palbert.model.families import plain_names
 from palbert.model.families.bert import BERT
 from palbert.model.pretrained import load_encoder, read_settings, read_weights, resolve_encoder, weights_sha256
 from palbert.model.trained import encoder_in, is_checkpoint
+from palbert.runtime.checksums import record_folder
 from palbert.runtime.files import sha256
 
 
@@ -72,4 +73,13 @@ def test_a_run_without_a_checkpoint_and_damaged_ones_are_refused(trained: Path, 
     (copy / "palbert.json").write_text(json.dumps(described))
     (copy / "model.safetensors").write_bytes(b"no")
     with pytest.raises(EncoderError, match="cannot be read as weights"):
+        load_encoder(copy)
+
+
+def test_weights_that_are_no_floating_point_numbers_are_refused(trained: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(trained / "checkpoints" / "best", tmp_path / "copy"))
+    file = copy / "model.safetensors"
+    save_file({name: value.to(torch.int8) for name, value in load_file(file).items()}, file)
+    record_folder(copy)
+    with pytest.raises(EncoderError, match=r"model\.safetensors: .*int8"):
         load_encoder(copy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,46 @@ def test_problems_of_different_kinds_are_found_together(refusal: Refusal) -> Non
         "tasks.sts",
         "training.epochs",
     ]
+
+
+@pytest.mark.parametrize("number", [1e39, "1e39", 1e-39])
+def test_numbers_that_float32_cannot_hold_are_refused(refusal: Refusal, number: Any) -> None:
+    settings = ("learning_rate", "head_learning_rate", "adapter_learning_rate", "weight_decay", "epsilon")
+    optimizer = dict.fromkeys(settings, number)
+    task = {"weight": number, "extra": {"x": {"train": "sst-dev.tsv", "factor": number}}}
+    lines = refusal(
+        {
+            "data": "samples",
+            "tasks": {"sst": task},
+            "training": {"clip": number, "time_limit": 1e39},
+            "optimizer": optimizer,
+            "pretraining": {"learning_rate": number},
+        }
+    )
+    assert sorted(places(lines)) == sorted(
+        [
+            *(f"optimizer.{setting}" for setting in settings),
+            "pretraining.learning_rate",
+            "tasks.sst.extra.x.factor",
+            "tasks.sst.weight",
+            "training.clip",
+            "training.time_limit",
+        ]
+    )
+    assert all(
+        f"Expected a number that float32 can hold (1.2e-38 to 3.4e+38, or 0), found {number!r}" in line
+        or "time_limit" in line
+        for line in lines
+    )
+
+
+def test_a_name_that_is_too_long_for_files_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\na,1\n")
+    own = {"kind": "single", "target": "number", "text": "text", "train": str(tmp_path / "rows.csv"), "dev": "auto"}
+    make_recipe({"tasks": {"t" * 100: {**own, "extra": {"x" * 100: {"train": own["train"]}}}}})
+    lines = refusal({"tasks": {"t" * 101: own, "short": {**own, "extra": {"x" * 101: {"train": own["train"]}}}}})
+    assert places(lines) == [f"tasks.{'t' * 101}.name", f"tasks.short.extra.{'x' * 101}"]
+    assert all("String should have at most 100 characters" in line for line in lines)
 
 
 def test_a_task_with_an_unknown_key_is_checked_as_a_whole_too(refusal: Refusal) -> None:

@@ -134,6 +134,33 @@ def test_a_run_that_this_process_trained_needs_no_trust(
     assert mark.exists() and len(run.predict("sst", ["good"])) == 1
 
 
+@pytest.mark.parametrize("trust", [(), ("--trust",)], ids=["without trust", "with trust"])
+def test_a_family_is_only_looked_up_by_name(
+    trained: Path,
+    tmp_path: Path,
+    mark: Path,
+    tiny_recipe: dict[str, Any],
+    cli: Callable[..., Any],
+    trust: tuple[str, ...],
+) -> None:
+    """It says how weights are called in other libraries; a checkpoint is opened without it."""
+    run = Path(shutil.copytree(trained, tmp_path / "stranger"))
+    for file in run.glob("checkpoints/*/palbert.json"):
+        description = json.loads(file.read_text("utf-8"))
+        description["encoder"]["family"] = "evil:Evil"
+        file.write_text(json.dumps(description), "utf-8")
+        record_folder(file.parent)
+    assert cli("predict", run, "--task", "sst", "--text", "good", *trust).code == 0
+    (tmp_path / "next.toml").write_text(tomli_w.dumps({**tiny_recipe, "encoder": {"name": str(run)}}), "utf-8")
+    for command in (
+        ("export", run, "--out", tmp_path / "out", *trust),
+        ("train", tmp_path / "next.toml", "--out", tmp_path / "next"),
+    ):
+        done = cli(*command)
+        assert done.code == 2 and "unknown encoder family 'evil:Evil'" in done.err, command
+    assert not mark.exists()
+
+
 def test_resuming_asks_before_the_former_recipe_is_read(stranger: Path, mark: Path) -> None:
     with pytest.raises(TrustError, match="evil:Evil"):
         load_run_recipe(stranger / "recipe.toml")

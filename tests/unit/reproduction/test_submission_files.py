@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from palbert.errors import RunFolderError
+from palbert.reproduction.course import PREDICTION_FILES
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
+from palbert.runtime.run_files import foreign_files
+from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import CATALOG
 from palbert.tasks.spec import Task
 
@@ -55,6 +59,23 @@ def test_all_files_are_written_and_returned_by_task(tmp_path: Path) -> None:
         "sts": ["predictions/sts.csv", "sts-test-output.csv"],
     }
     assert all(path.is_file() for paths in written.values() for path in paths)
+
+
+def test_a_file_that_exists_by_then_is_replaced_only_on_request(tmp_path: Path) -> None:
+    (tmp_path / "sst-test-output.csv").write_text("mine")
+    with pytest.raises(RunFolderError, match=r"sst-test-output\.csv: already exists"):
+        write_submission(tmp_path, [answers("sst", "neutral")], replace=False)
+    assert (tmp_path / "sst-test-output.csv").read_text() == "mine"
+    write_submission(tmp_path, [answers("sst", "neutral")])
+    assert (tmp_path / "sst-test-output.csv").read_text() != "mine"
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("name", PREDICTION_FILES)
+def test_the_files_of_a_submission_are_known_as_the_run_s_own(tmp_path: Path, name: str, split: str) -> None:
+    run = RunFolder(tmp_path)
+    write_submission(run.submission, [TaskAnswers(Task(name=name, **CATALOG[name]), split, [], [])])
+    assert list(foreign_files(tmp_path, [run.submission])) == []
 
 
 def test_answers_of_several_classes_are_joined_and_have_no_course_form() -> None:

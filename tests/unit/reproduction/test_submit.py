@@ -14,6 +14,7 @@ import tomli_w
 import palbert
 from palbert.errors import CheckpointError, DataError, PalbertError
 from palbert.recipe.paths import SAMPLES_FOLDER
+from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.catalog import COURSE_FILES
 
 if sys.version_info >= (3, 11):
@@ -95,6 +96,20 @@ def test_a_checkpoint_folder_predicts_like_its_run(run_copy: Path, course: Path,
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     with pytest.raises(CheckpointError, match="nor its recipe is known"):
         palbert.submit(best, test=course, with_dev=True)
+
+
+def test_a_run_is_replaced_with_all_that_the_verbs_have_written_into_it(run_copy: Path, course: Path) -> None:
+    run = RunFolder(run_copy)
+    for each in (run_copy, run.checkpoints / "best"):
+        palbert.submit(each, test=course)
+    palbert.submit(run_copy, split="dev")
+    for split in ("train", "dev"):
+        palbert.evaluate(run_copy, split=split, checkpoint="last")  # type: ignore[arg-type]
+    palbert.evaluate(run_copy, data={"sst": [{"sentence": "A film.", "sentiment": 4}]})
+    assert (run.submission / "predictions" / "sst.csv").is_file() and (run.evaluations / "rows").is_dir()
+    run.check_free(resume=False, force=True)
+    run.clear()
+    assert list(run_copy.iterdir()) == [run.marker]
 
 
 def test_files_of_other_tasks_are_looked_for_by_their_own_names(run_copy: Path, tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_sha256sum_reads_the_record(folder: Path) -> None:
     assert subprocess.run(check, cwd=folder, capture_output=True, check=False).returncode == 1
 
 
+def test_a_digit_that_was_flipped_in_the_record_is_seen_in_the_error(folder: Path) -> None:
+    record = (folder / RECORD).read_text()
+    found = sha256(folder / "a.txt")
+    expected = found[:-1] + ("0" if found[-1] != "0" else "1")
+    (folder / RECORD).write_text(record.replace(found, expected))
+    with pytest.raises(CheckpointError, match=f"{expected}, as palbert.sha256 says, found {found}"):
+        checked(folder / "a.txt")
+
+
 @pytest.mark.parametrize("byte", range(0, 256, 51))
 @pytest.mark.parametrize("bit", [0, 7])
 def test_any_flipped_bit_is_an_error_with_place_and_remedy(folder: Path, byte: int, bit: int) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import hashlib
-import io
 import os
 from pathlib import Path
 
@@ -13,13 +11,13 @@ import pytest
 
 from palbert.errors import RunFolderError
 from palbert.runtime.files import (
-    CSVWriter,
     cache_entry,
     cache_folder,
     disk_errors,
     new_file,
     new_folder,
     recover_folder,
+    refuse_to_replace,
     remove,
     sha256,
     write_text,
@@ -42,16 +40,6 @@ def test_text_is_written_with_its_folders(tmp_path: Path) -> None:
     write_text(path, "中文\n")
     assert path.read_bytes() == "中文\n".encode()
     assert names(path.parent) == ["a.txt"]
-
-
-def test_csv_with_any_field_reads_back_unchanged() -> None:
-    rows = [["id", "text"], ["1", "a\rb"], ["2", "a\nb"], ["3", 'a "b", c'], ["4", "a\r\n"], ["5", ""]]
-    buffer = io.StringIO(newline="")
-    writer = CSVWriter(buffer)
-    for row in rows:
-        writer.writerow(row)
-    assert list(csv.reader(io.StringIO(buffer.getvalue(), newline=""))) == rows
-    assert buffer.getvalue().startswith("id,text\n1,")
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
@@ -173,6 +161,15 @@ def test_a_full_disk_is_reported(tmp_path: Path, number: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def test_a_full_disk_of_a_cache_is_reported_with_how_to_move_it(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RunFolderError, match=r"the disk is full.*PALBERT_CACHE") as caught,
+        cache_entry(tmp_path / "entry", mark="a"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert "--out" not in str(caught.value)
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR])
 def test_an_unwritable_folder_is_reported(tmp_path: Path, number: int) -> None:
     with pytest.raises(RunFolderError, match=f"cannot be written: {os.strerror(number)}"), disk_errors(tmp_path):
@@ -227,12 +224,44 @@ def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.csv"]
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_the_first_of_two_writers_stays_where_nothing_may_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    target = tmp_path / "a.csv"
+    with pytest.raises(RunFolderError, match=r"a\.csv: already exists\. Add --force"), new_file(target, replace=False):
+        write_text(target, "first", replace=False)
+    assert target.read_text() == "first" and names(tmp_path) == ["a.csv"]
+    refuse_to_replace(tmp_path / "b.csv")
+    (tmp_path / "b.csv").symlink_to("nowhere")
+    with pytest.raises(RunFolderError, match="already exists"):
+        refuse_to_replace(tmp_path / "b.csv")
+
+
 def test_two_writers_of_one_folder_leave_one_of_the_two(tmp_path: Path) -> None:
     target = tmp_path / "target"
     with new_folder(target) as first:
         (first / "first").touch()
         with new_folder(target) as second:
             (second / "second").touch()
+    assert names(target) == ["first"] and names(tmp_path) == ["target"]
+
+
+def test_the_first_of_two_writers_of_a_folder_stays_where_nothing_may_be_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()  # an empty folder is no obstacle
+    with (
+        pytest.raises(RunFolderError, match=r"target: already exists\. Add --force"),
+        new_folder(target, replace=False) as second,
+    ):
+        (second / "second").touch()
+        with new_folder(target, replace=False) as first:
+            (first / "first").touch()
     assert names(target) == ["first"] and names(tmp_path) == ["target"]
 
 

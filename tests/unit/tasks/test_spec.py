@@ -43,6 +43,10 @@ def test_a_task_without_contradictions_is_accepted(values: dict[str, Any]) -> No
         ({**SINGLE, "loss": "cross-entropy"}, "loss 'cross-entropy' does not fit target 'number', which takes 'mse'"),
         ({**SINGLE, "range": [5, 0]}, "range must go from low to high, found [5.0, 0.0]"),
         ({**SINGLE, "range": [1, 1]}, "range must go from low to high"),
+        ({**SINGLE, "range": [float("nan"), 1]}, "range must have two finite numbers, found [nan, 1.0]"),
+        ({**SINGLE, "range": [float("-inf"), float("inf")]}, "range must have two finite numbers, found [-inf, inf]"),
+        ({**SINGLE, "range": [0, 1e39]}, "Expected a number that float32 can hold (1.2e-38 to 3.4e+38, or 0)"),
+        ({**SINGLE, "target": "binary", "class_weights": [1, 1e39]}, "Expected a number that float32 can hold"),
         ({**SINGLE, "metrics": []}, "metrics must name at least one metric"),
         ({**PAIR, "dev": {"path": "a.csv", "text": "b"}}, "dev: a.csv: text names 1 column, the task has 2"),
         (

@@ -94,6 +94,16 @@ def test_nothing_is_written_unless_all_is_well(model: palbert.Predictor, source:
     assert np.load(tmp_path / "there.npy").shape == (1, 32)
 
 
+def test_an_output_that_appears_meanwhile_is_kept(
+    model: palbert.Predictor, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.npy"
+    monkeypatch.setattr(module, "count_rows", lambda *_, **__: output.write_text("of the other one") and 1)
+    with pytest.raises(RunFolderError, match="already exists"):
+        embed_file(model, source, output)
+    assert output.read_text() == "of the other one" and sorted(tmp_path.iterdir()) == [source, output]
+
+
 def test_a_name_that_is_not_a_folder_is_looked_up_as_an_encoder(trained: Path, tmp_path: Path) -> None:
     assert list(load_embedder(str(trained)).tasks) == ["sst", "quora", "sts"]
     with pytest.raises(EncoderError, match="no such folder"):

@@ -64,6 +64,18 @@ def test_an_output_is_kept_unless_forced_and_no_half_one_is_left(model: palbert.
     assert explain_file(model, "sst", source, output, columns=["review"], force=True, method="occlusion") == 3
 
 
+def test_an_output_that_appears_meanwhile_is_kept(
+    model: palbert.Predictor, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = source.with_name("out.jsonl")
+    monkeypatch.setattr(
+        "palbert.verbs.explain_file.count_rows", lambda *_, **__: output.write_text("of the other one") and 3
+    )
+    with pytest.raises(RunFolderError, match="already exists"):
+        explain_file(model, "sst", source, output, columns=["review"], method="gradient-input")
+    assert output.read_text() == "of the other one" and sorted(source.parent.iterdir()) == [source, output]
+
+
 def test_only_json_lines_are_written(model: palbert.Predictor, source: Path) -> None:
     with pytest.raises(DataError, match=r"explanations are written as JSON lines"):
         explain_file(model, "sst", source, source.with_name("out.csv"), columns=["review"])

@@ -13,6 +13,7 @@ import pytest
 
 import palbert
 from palbert.readers import Chunk, read_chunks
+from palbert.verbs import predict_file
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
 
@@ -195,6 +196,19 @@ def test_an_existing_output_is_replaced_only_with_force(trained: Path, tmp_path:
     assert result.code == 2
     assert result.err == f"error: {out}: already exists.\n  Add --force to replace it.\n"
     assert out.read_text() == "precious"
+    assert cli(*command, "--force").code == 0
+    assert len(read(out)) == len(ROWS)
+
+
+def test_of_two_at_the_same_time_only_one_writes_the_output(
+    trained: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, out = write(tmp_path / "in.csv", ROWS), tmp_path / "out.csv"
+    command = ("predict", trained, "--task", "sst", "--input", given, "--output", out)
+    monkeypatch.setattr(predict_file, "count_rows", lambda *_, **__: out.write_text("of the other one") and len(ROWS))
+    result = cli(*command)
+    assert result.code == 2 and f"error: {out}: already exists.\n" in result.err
+    assert out.read_text() == "of the other one" and sorted(tmp_path.iterdir()) == [given, out]
     assert cli(*command, "--force").code == 0
     assert len(read(out)) == len(ROWS)
 
