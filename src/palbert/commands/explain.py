@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, Trust, file_settings
-from palbert.errors import PalbertError, RunFolderError
+from palbert.errors import PalbertError
 from palbert.terminal import say
 
 TaskName = Annotated[str | None, typer.Option("--task", "-t", help="The task that answers. [the run's, if it has one]")]
@@ -78,7 +78,7 @@ def explain(
         options |= {"columns": column, "settings": file_settings(read), "similar": similar, "force": force}
         _explain_file(predictor, name, source, output, options)
         return
-    _explain_texts(predictor, name, text or [pair], options, similar=similar, html=html, as_json=as_json)
+    _explain_texts(predictor, name, text or [pair], options, similar=similar, html=html, as_json=as_json, force=force)
 
 
 def _check_arguments(
@@ -90,8 +90,10 @@ def _check_arguments(
         raise PalbertError(expected, hint="See: palbert explain --help")
     if source and apart:
         raise PalbertError("--html and --json are for --text and --pair.", hint="--output is a file of JSON lines.")
-    if kept and kept.exists():
-        raise RunFolderError(f"{kept}: already exists.", hint="Add --force to replace it.")
+    if kept:
+        from palbert.runtime.files import refuse_to_replace
+
+        refuse_to_replace(kept)
 
 
 def _explain_file(predictor: Any, task: str, source: Path, output: Path, options: dict[str, Any]) -> None:
@@ -117,6 +119,7 @@ def _explain_texts(
     similar: int,
     html: Path | None,
     as_json: bool,
+    force: bool,
 ) -> None:
     """Print explanations, and write them as a page if that is asked for."""
     from palbert.explanations.lines import explanation_lines
@@ -137,5 +140,6 @@ def _explain_texts(
         for row in rows:
             say(f"  {row.similarity:8.3f}  {row.answer}  {' | '.join(row.texts)}")
     if html:
-        write_text(html, explanations_page(f"Why: {task}", explanations, near if similar else None))
+        page = explanations_page(f"Why: {task}", explanations, near if similar else None)
+        write_text(html, page, replace=force)
         logging.getLogger(__name__).info("The page is written to %s", html)
