@@ -66,3 +66,27 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return explanation_html(self)
+
+
+@dataclass(frozen=True)
+class SimilarRow:
+    """A training row, and how near it is."""
+
+    texts: tuple[str, ...]
+    answer: Any
+    """The row's label, as the task's target shows answers; None where the row has none."""
+    similarity: float
+    """The cosine of both rows' vectors."""
+    set: str
+    """The training set that the row belongs to."""
+    id: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "texts": list(self.texts),
+            "answer": self.answer,
+            "similarity": self.similarity,
+            "set": self.set,
+            "id": self.id,
+        }

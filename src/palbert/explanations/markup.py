@@ -7,8 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from palbert.explanations.explanation import Explanation, Interactions, WordScore
-    from palbert.verbs.similar import SimilarRow
+    from palbert.explanations.explanation import Explanation, Interactions, SimilarRow, WordScore
 
 FOR, AGAINST = "33,102,172", "178,24,43"
 """Blue and red of ColorBrewer's RdBu, which people with any colour blindness can tell apart."""

@@ -25,7 +25,7 @@ from palbert.data.collate import count_truncated
 from palbert.data.ragged import Ragged
 from palbert.errors import DataError, did_you_mean
 from palbert.explanations.explainer import check_method
-from palbert.explanations.explanation import Explanation
+from palbert.explanations.explanation import Explanation, SimilarRow
 from palbert.inference.abstaining import abstentions, check_confidence
 from palbert.inference.embedding import Embedder
 from palbert.registry.trust import trusting
@@ -35,7 +35,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.decide import warn_of_missing
 from palbert.verbs.explaining import AnswerExplainer
-from palbert.verbs.similar import SimilarRow, SimilarRows
+from palbert.verbs.similar import SimilarRows
 from palbert.verbs.texts import Text, columns_of, tasks_for
 
 log = logging.getLogger(__name__)

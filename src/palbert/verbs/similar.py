@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from palbert.data.ragged import Ragged
 from palbert.data.tokenizer import TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import DataError
+from palbert.explanations.explanation import SimilarRow
 from palbert.inference.evaluator import Inference, Packing, refuse_broken
 from palbert.inference.forward import Forward
 from palbert.inference.questions import Question
@@ -34,30 +34,6 @@ MOST_ROWS = 20_000
 SMALLEST = 1e-12
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SimilarRow:
-    """A training row, and how near it is."""
-
-    texts: tuple[str, ...]
-    answer: Any
-    """The row's label, as the task's target shows answers; None where the row has none."""
-    similarity: float
-    """The cosine of both rows' vectors."""
-    set: str
-    """The training set that the row belongs to."""
-    id: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {
-            "texts": list(self.texts),
-            "answer": self.answer,
-            "similarity": self.similarity,
-            "set": self.set,
-            "id": self.id,
-        }
 
 
 class HeadVectors(Question):

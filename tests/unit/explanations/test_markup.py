@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from palbert.explanations.explanation import Explanation, Interactions, WordScore
+from palbert.explanations.explanation import Explanation, Interactions, SimilarRow, WordScore
 from palbert.explanations.markup import AGAINST, FOR, explanation_html, explanations_page, headline, shades
-from palbert.verbs.similar import SimilarRow
 
 WORDS = (
     WordScore("It", 0, 2, 0.5, 0),
