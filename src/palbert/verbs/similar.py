@@ -26,6 +26,7 @@ from palbert.inference.forward import Forward
 from palbert.inference.questions import Question
 from palbert.model.pooling import Pooling
 from palbert.recipe.load import load_run_recipe
+from palbert.registry.trust import is_trusting, trusting
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 
@@ -88,6 +89,7 @@ class SimilarRows:
         self.tokenizer = tokenizer
         self._sets: dict[str, list[tuple[TrainingSet[Dataset], NDArray[np.int64], NDArray[np.float32]]]] = {}
         self._loading = threading.Lock()
+        self._trust = is_trusting()  # as the run was loaded: its recipe is read later, perhaps in another thread
 
     def __call__(self, task: Task, tokens: tuple[Ragged, ...], *, count: int) -> list[list[SimilarRow]]:
         """Return the nearest training rows of each row, the nearest first.
@@ -97,7 +99,7 @@ class SimilarRows:
             tokens: The rows, by column.
             count: How many there are for each row.
         """
-        with self._loading:
+        with self._loading, trusting(self._trust):
             if task.name not in self._sets:
                 self._sets[task.name] = self._load(task)
         asked = self._vectors(task, tokens)

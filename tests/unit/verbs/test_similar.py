@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import tomli_w
 
 import palbert
 from palbert.build import load_split
-from palbert.errors import DataError
+from palbert.errors import DataError, TrustError
 from palbert.recipe.load import load_run_recipe, read_toml
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -83,6 +84,17 @@ def test_a_changed_training_file_is_refused(run_copy: Path) -> None:
     with pytest.raises(DataError, match=r"sst-train\.tsv: is not the file that the run was trained on"):
         model.similar("sst", ["dull"])
     assert model.similar("quora", [("a", "b")])
+
+
+def test_a_run_is_trusted_as_it_was_when_it_was_loaded(run_copy: Path) -> None:
+    """Its recipe is read with the first question, which may come from another thread."""
+    values = read_toml(run_copy / "recipe.toml")
+    values["training"]["sampler"] = "sampler_of_a_stranger:Own"
+    (run_copy / "recipe.toml").write_text(tomli_w.dumps(values), "utf-8")
+    with pytest.raises(TrustError, match="sampler_of_a_stranger:Own"):
+        palbert.load(run_copy).similar("sst", ["dull"])
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(palbert.load(run_copy, trust=True).similar, "sst", ["dull"]).result()
 
 
 def test_an_encoder_has_no_training_rows(tiny_encoder: Path) -> None:
