@@ -13,6 +13,7 @@ import tomli_w
 import palbert
 from palbert.build import load_split
 from palbert.errors import DataError, TrustError
+from palbert.explanations.explained import AbandonedError, while_wanted
 from palbert.recipe.load import load_run_recipe, read_toml
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -59,9 +60,24 @@ def test_vectors_are_computed_once(model: palbert.Predictor, monkeypatch: pytest
     def refuse(*arguments: Any) -> Any:
         raise AssertionError("read twice")
 
-    monkeypatch.setattr("palbert.verbs.similar.load_training_sets", refuse)
+    monkeypatch.setattr("palbert.verbs.similar.load_training_set", refuse)
     assert model.similar("sst", ["dull"]) == first and model.similar("sst", []) == []
     assert first[0][0].as_dict()["texts"] == list(first[0][0].texts)
+
+
+def test_rows_that_nobody_waits_for_are_not_embedded_to_the_end(trained: Path) -> None:
+    """The next question begins anew, and finds all rows."""
+    model, asked = palbert.load(trained), []
+
+    def is_wanted() -> bool:
+        asked.append(True)
+        return len(asked) < 3
+
+    with while_wanted(is_wanted), pytest.raises(AbandonedError):
+        model.similar("sst", ["dull"])
+    assert len(asked) == 3
+    every = len(training_rows(model, trained, "sst"))
+    assert len(model.similar("sst", ["dull"], count=every)[0]) == every
 
 
 def test_of_many_rows_the_same_random_ones_are_compared(
