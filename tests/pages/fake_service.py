@@ -87,6 +87,8 @@ class FakeService:
         self.refusals: list[Response] = []
         """Sent in place of the next answers of /v1/predict."""
         self.delay: Callable[[dict[str, Any]], float] = lambda body: 0.0
+        self.most_texts = 100
+        """How many texts a request may have."""
         self.at_once = self.most_at_once = 0
 
     def app(self) -> Starlette:
@@ -120,6 +122,8 @@ class FakeService:
             return refusal
         if self.refusals:
             return self.refusals.pop(0)
+        if len(body["texts"]) > self.most_texts:
+            return problem(422, "Too many", f"texts: expected at most {self.most_texts}, found {len(body['texts'])}.")
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(self.delay(body))

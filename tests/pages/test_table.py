@@ -121,6 +121,17 @@ def test_requests_that_are_too_large_are_halved(open_page: OpenPage, service: Fa
     assert [len(body["texts"]) for body in service.asked] == [64, 32, 32]
 
 
+def test_requests_with_more_rows_than_a_server_takes_are_halved(open_page: OpenPage, service: FakeService) -> None:
+    service.most_texts = 20
+    page = open_page()
+    choose(page, written([["text"], *([f"good {row}"] for row in range(100)), ["x" * 6000]]))
+    answer_all(page)
+    rows = rows_of(downloaded(page)[1])
+    assert [row["prediction"] for row in rows] == [*["positive"] * 100, ""]
+    assert [row["error"] for row in rows] == [*[""] * 100, "Expected at most 5000 characters."]
+    assert sorted(len(body["texts"]) for body in service.asked) == [*[16] * 4, 18, 19, 32, 32, 37, 64]
+
+
 def test_long_texts_are_sent_in_smaller_pieces(open_page: OpenPage, service: FakeService) -> None:
     page = open_page()
     choose(page, written([["text"], *(["good " * 950] for _ in range(100))]))

@@ -3,7 +3,7 @@
 from palbert.build.alone import is_encoder, open_encoder
 from palbert.build.check import check_names
 from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint, open_differentiable
-from palbert.build.data import count_overlap, has_rows, load_rows, load_split, load_training_sets
+from palbert.build.data import count_overlap, has_rows, load_rows, load_split, load_training_set, load_training_sets
 from palbert.build.gradients import make_gradients
 from palbert.build.keep import keep_parts
 from palbert.build.machine import Machine, build_inference, prepare_for_inference
@@ -33,6 +33,7 @@ __all__ = [
     "load_corpus",
     "load_rows",
     "load_split",
+    "load_training_set",
     "load_training_sets",
     "make_gradients",
     "make_objectives",

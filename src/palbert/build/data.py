@@ -26,12 +26,14 @@ from palbert.tasks.spec import Overlap, Task
 def load_training_sets(recipe: Recipe, tokenizer: TextTokenizer) -> dict[str, TrainingSet[Dataset]]:
     """Read the training sets of all tasks, by name; leave out rows that a task must not share with dev or test."""
     return {
-        spec.name: TrainingSet.of(
-            spec, _without_overlap(spec.task, load_rows(spec, tokenizer), tokenizer), batch_size=recipe.batch_size(spec)
-        )
-        for spec in recipe.sets.values()
-        if spec.files.sources
+        spec.name: load_training_set(recipe, spec, tokenizer) for spec in recipe.sets.values() if spec.files.sources
     }
+
+
+def load_training_set(recipe: Recipe, spec: SetSpec, tokenizer: TextTokenizer) -> TrainingSet[Dataset]:
+    """Read one training set of a recipe; leave out rows that its task must not share with dev or test."""
+    rows = _without_overlap(spec.task, load_rows(spec, tokenizer), tokenizer)
+    return TrainingSet.of(spec, rows, batch_size=recipe.batch_size(spec))
 
 
 def load_split(recipe: Recipe, split: Split, tokenizer: TextTokenizer) -> dict[str, Dataset]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from palbert.data.row_weights import read_weights
-from palbert.data.snapshot import FileGoneError, Snapshot
+from palbert.data.snapshot import Snapshot
 from palbert.data.split_column import rows_of_split
 from palbert.errors import DataError
 from palbert.readers import Chunk, read_chunks
@@ -63,11 +63,9 @@ def read_rows(files: DataFiles, snapshot: Snapshot, start: Progress) -> Iterator
     """
     try:
         yield from _chunks(files, snapshot, start)
-    except (DataError, OSError) as error:
+    except DataError:
         snapshot.check()  # a file that changed is the better reason
-        if isinstance(error, DataError):
-            raise
-        raise FileGoneError(f"{error.filename or files.task}: cannot be read: {error.strerror or error}.") from error
+        raise
     snapshot.check()
 
 

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palbert.errors import DataError
-from palbert.readers import resolve_files
+from palbert.readers import FileGoneError, resolve_files
 from palbert.runtime.files import sha256
 from palbert.tasks.sets import DataFiles
 
 State = tuple[int, ...]
 """Size, time of change and inode of a file: at least one of them differs after the file was written again."""
-
-
-class FileGoneError(DataError):
-    """A file that cannot be read just now; the rows that were read before stay in the cache."""
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from palbert.data.array_files import ArrayFile, State, load_array, read_facts, write_facts
 from palbert.data.ragged import Ragged, Texts
 from palbert.data.rows import CHUNK, Progress, Rows, read_rows
-from palbert.data.snapshot import FileGoneError, Snapshot
+from palbert.data.snapshot import Snapshot
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
-from palbert.readers import count_rows
+from palbert.readers import FileGoneError, count_rows
 from palbert.runtime import locks
 from palbert.runtime.files import OTHER_CACHE, cache_entry, disk_errors
 from palbert.runtime.json_objects import parse_json
@@ -165,7 +165,7 @@ def build(folder: Path, files: DataFiles, snapshot: Snapshot, tokenizer: TextTok
         try:
             fill(arrays, files, snapshot, tokenizer)
         except DataError as error:
-            if not isinstance(error, FileGoneError):
+            if not isinstance(error, FileGoneError):  # otherwise what was read before is used again
                 shutil.rmtree(place, ignore_errors=True)
             raise
         finally:

@@ -37,6 +37,12 @@ def while_wanted(is_wanted: Callable[[], bool]) -> Iterator[None]:
         _is_wanted.reset(token)
 
 
+def refuse_unwanted() -> None:
+    """Raise AbandonedError if a block of `while_wanted` runs whose explanations are not wanted any more."""
+    if not _is_wanted.get()():
+        raise AbandonedError
+
+
 @dataclass(frozen=True)
 class Explained:
     """One number per row: the log odds of a class, or the number that is predicted.
@@ -81,6 +87,5 @@ class Explained:
         """
         size = max(1, TOKENS[self.device.type] // max(tokens, 1))
         for start in range(0, copies, size):
-            if not _is_wanted.get()():
-                raise AbandonedError
+            refuse_unwanted()
             yield slice(start, min(start + size, copies))

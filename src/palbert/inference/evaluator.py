@@ -187,7 +187,15 @@ class Inference:
                     for each, part in zip(asked, batch.parts.values(), strict=True)
                 ]
 
-    def run(self, forward: Forward, tokens: tuple[Ragged, ...], packing: Packing, *, width: int, title: str) -> Tensor:
+    def run(
+        self,
+        forward: Callable[[Portion, Template], Tensor],
+        tokens: tuple[Ragged, ...],
+        packing: Packing,
+        *,
+        width: int,
+        title: str,
+    ) -> Tensor:
         """Return what a forward pass gives for each row, (rows, width)."""
         rows = len(tokens[0])
         lengths = sequence_lengths(tokens, self.template, max_length=packing.max_length, siamese=packing.siamese)

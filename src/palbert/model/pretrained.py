@@ -127,9 +127,8 @@ def save_folder(folder: Path, weights: Mapping[str, Tensor], *, source: Path) ->
         for name in copied:
             shutil.copyfile(checked(source / name), folder / name)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        with new_file(folder / SAFETENSORS.single) as partial:
-            safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
-            partial.chmod(0o644)  # safetensors hides its files from others
+        with new_file(folder / SAFETENSORS.single) as partial:  # `save_file` would replace it by one that is not locked
+            partial.write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
     # The source's number format may differ from that of these weights; without it, readers use the weights' own.
     settings = {key: value for key, value in read_settings(source).items() if key not in ("dtype", "torch_dtype")}
     write_text(folder / "config.json", json.dumps(settings, indent=2) + "\n")

@@ -2,7 +2,7 @@
 
 from palbert.readers.chunk import Chunk, as_text
 from palbert.readers.dialect import PLAIN, Decimal, Dialect, Quoting, check_encoding, check_header, check_separator
-from palbert.readers.files import SUFFIXES, resolve_files
+from palbert.readers.files import SUFFIXES, FileGoneError, resolve_files
 from palbert.readers.headers import headless_hint, no_column
 from palbert.readers.read import column_names, count_rows, count_values, read_chunks, read_lines
 from palbert.readers.remote import is_remote
@@ -13,6 +13,7 @@ __all__ = [
     "Chunk",
     "Decimal",
     "Dialect",
+    "FileGoneError",
     "Quoting",
     "as_text",
     "check_encoding",

@@ -37,6 +37,10 @@ OTHERS = {
 """Kinds of files that people have and that are not read, with what to do."""
 
 
+class FileGoneError(DataError):
+    """A file that cannot be read just now."""
+
+
 def resolve_files(path: str) -> list[Path]:
     """Return the local files behind a path, a URL or a Hub data set."""
     if path.startswith("hf:") and not path.startswith("hf://"):
@@ -44,9 +48,11 @@ def resolve_files(path: str) -> list[Path]:
     if is_remote(path):
         return remote_files(path)
     file = Path(path)
-    if file.exists() and not file.is_file():
+    with _readable(file):
+        there, regular = file.exists(), file.is_file()
+    if there and not regular:
         raise DataError(f"{path}: not a regular file.", hint=f"Give a file of one of the kinds {KNOWN}.")
-    if not file.is_file():
+    if not regular:
         raise DataError(f"No such file: {path}")
     return [file]
 
@@ -73,11 +79,28 @@ def is_compressed(file: Path) -> bool:
 
 @contextmanager
 def open_bytes(file: Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes, uncompressed; raise DataError when a compressed one turns out to be damaged."""
-    if not is_compressed(file):
-        with file.open("rb") as stream:
-            yield stream
-        return
+    """Open a file to read its bytes, uncompressed; DataError says what keeps the block from reading them."""
+    with _readable(file):
+        if is_compressed(file):
+            with _unpacked(file) as stream:
+                yield stream
+        else:
+            with file.open("rb") as stream:
+                yield stream
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Raise FileGoneError for what the system refuses: others would take it for an error of what they write."""
+    try:
+        yield
+    except OSError as error:
+        raise FileGoneError(f"{file}: cannot be read: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _unpacked(file: Path) -> Iterator[BinaryIO]:
+    """Open a compressed file; raise DataError when it turns out to be damaged."""
     try:
         with gzip.open(file, "rb") as unpacked:
             yield cast(BinaryIO, unpacked)

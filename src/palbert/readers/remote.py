@@ -74,7 +74,7 @@ def _copied(system: Any, path: str, url: str, line: Bar) -> Path:
                     f"{url}: changed while it was copied: expected {facts.get('size')} bytes, found {size}.",
                     hint="Start again when nobody writes it any more.",
                 )
-        write_text(note, json.dumps({"url": url, "version": version}))
+        write_text(note, json.dumps({"version": version}))  # not the URL, which may hold a password
     line.advance(1)
     return file
 

@@ -80,7 +80,8 @@ class AuditLog:
         self._waiting: deque[AuditEntry] = deque()
         self._characters = 0
         self._problem: str | None = None
-        self._warned, self._told = -WARN_EVERY, 0
+        self._warned = -WARN_EVERY
+        self._told = 0  # how many of the dropped rows the program's log has told of
         self._tidy_at = time.monotonic() if days else float("inf")
         self._give_up_at: float | None = None
         lock = Lock()
@@ -195,6 +196,7 @@ class AuditLog:
                 self._waiting.popleft()
                 self._characters -= entry.characters
             self.dropped += len(batch) - len(rows)
+            self._told += len(batch) - len(rows)  # by `_row`
             recovered, self._problem = self._problem, None
             if not self._waiting:
                 self._written.notify_all()
@@ -233,8 +235,8 @@ class AuditLog:
         try:
             oldest = time.time() - DAY * (self._days or 0.0)
             more = self._file.delete_before(oldest, most=SLICE) == SLICE or self._file.shrink()
-        except Exception as error:
-            self._warn(f"old rows cannot be deleted: {error}")
+        except Exception as error:  # it is tried again in a minute; until then, the file only grows
+            logger.warning("%s: rows that are too old cannot be deleted: %s.", self.path, error)
         self._tidy_at = time.monotonic() + (0.0 if more else TIDY_EVERY)
 
     def _finish(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import DataError, PalbertError, RunFolderError
+from palbert.runtime.times import read_time
 from palbert.serving.audit_entry import COLUMNS, hash_of
 from palbert.serving.audit_file import DAMAGED, check_format, explained, hash_key
 
@@ -54,16 +55,6 @@ def read_audit_log(
         last = connection.execute("SELECT max(id) FROM entries").fetchone()[0] or 0
         wanted = None if text is None else {text, hash_of(text, hash_key(connection))}
     return _entries(path, bounds, last, {"task": task, "client": client}, wanted)
-
-
-def read_time(text: str) -> datetime:
-    """Read a date or a time in ISO 8601, which is UTC unless it says otherwise; raise PalbertError for others."""
-    try:
-        time = datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
-    except ValueError:
-        expected = "a date or a time in ISO 8601, such as 2026-01-31 or 2026-01-31T12:00"
-        raise PalbertError(f"Expected {expected}, found {text!r}.") from None
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def _seconds(time: Time, name: str, default: float) -> float:

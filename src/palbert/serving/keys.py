@@ -24,6 +24,7 @@ from palbert.runtime.durable import make_folder
 from palbert.runtime.files import disk_errors
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.private import MODE, private_file
+from palbert.runtime.times import read_time
 
 FORMAT = 1
 PREFIX = "pal_"
@@ -50,7 +51,7 @@ class Key:
     @property
     def end(self) -> float:
         """When the key ends, in seconds since 1970; infinity if it does not."""
-        return math.inf if self.expires is None else _read_time(self.expires).timestamp()
+        return math.inf if self.expires is None else read_time(self.expires).timestamp()
 
 
 class Keys:
@@ -228,16 +229,8 @@ def _key(entry: Any, where: str) -> Key:
     for field, value in (("created", key.created), ("expires", key.expires)):
         try:
             if value is not None or field == "created":
-                _read_time(value)
-        except ValueError:
+                read_time(value)
+        except PalbertError:
             wanted = "a time such as 2026-01-31T12:00:00+00:00"
             raise DataError(f"{where}: expected {wanted} as '{field}'.", hint=REPAIR) from None
     return key
-
-
-def _read_time(text: str | None) -> datetime:
-    """Read an ISO time, which is UTC unless it says otherwise."""
-    if not isinstance(text, str):
-        raise ValueError("not a text")
-    read = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return read if read.tzinfo else read.replace(tzinfo=timezone.utc)

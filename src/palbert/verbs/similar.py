@@ -14,18 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palbert.batch import PackedBatch, Part
-from palbert.build import load_training_sets
+from palbert.build import load_training_set
+from palbert.data.collate import Portion
 from palbert.data.dataset import Dataset
 from palbert.data.ragged import Ragged
-from palbert.data.tokenizer import TextTokenizer
+from palbert.data.tokenizer import Template, TextTokenizer
 from palbert.data.training_set import TrainingSet
 from palbert.errors import DataError
+from palbert.explanations.explained import refuse_unwanted
 from palbert.explanations.explanation import SimilarRow
 from palbert.inference.evaluator import Inference, Packing, refuse_broken
 from palbert.inference.forward import Forward
 from palbert.inference.questions import Question
 from palbert.model.pooling import Pooling
 from palbert.recipe.load import load_run_recipe
+from palbert.registry.trust import is_trusting, trusting
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 
@@ -64,6 +67,7 @@ class SimilarRows:
         self.tokenizer = tokenizer
         self._sets: dict[str, list[tuple[TrainingSet[Dataset], NDArray[np.int64], NDArray[np.float32]]]] = {}
         self._loading = threading.Lock()
+        self._trust = is_trusting()  # as the run was loaded: its recipe is read later, perhaps in another thread
 
     def __call__(self, task: Task, tokens: tuple[Ragged, ...], *, count: int) -> list[list[SimilarRow]]:
         """Return the nearest training rows of each row, the nearest first.
@@ -73,7 +77,7 @@ class SimilarRows:
             tokens: The rows, by column.
             count: How many there are for each row.
         """
-        with self._loading:
+        with self._loading, trusting(self._trust):
             if task.name not in self._sets:
                 self._sets[task.name] = self._load(task)
         asked = self._vectors(task, tokens)
@@ -109,9 +113,11 @@ class SimilarRows:
         recipe = load_run_recipe(self.run.recipe, check_files=True)
         known = recipe.provenance.data_sha256 if recipe.provenance else {}
         loaded = []
-        for each in load_training_sets(recipe, self.tokenizer).values():
-            if each.task != task.name or each.triplets:
+        for spec in recipe.sets.values():
+            if spec.task.name != task.name or spec.triplets or not spec.files.sources:
                 continue
+            refuse_unwanted()
+            each = load_training_set(recipe, spec, self.tokenizer)
             _check_files(each.rows, known)
             rows = _some(len(each), each.name)
             tokens = tuple(column.take(rows) for column in each.rows.tokens)
@@ -125,9 +131,14 @@ class SimilarRows:
         return self.inference.ask(HeadVectors(self.inference.model))
 
     def _vectors(self, task: Task, tokens: tuple[Ragged, ...]) -> NDArray[np.float32]:
-        """Return the vectors of rows, each of length 1."""
+        """Return the vectors of rows, each of length 1; stop before a batch that nobody wants any more."""
+
+        def forward(portion: Portion, template: Template) -> Tensor:
+            refuse_unwanted()
+            return self._forward(portion, template)
+
         width = self.inference.model.encoder.config.hidden_size * (2 if task.siamese else 1)
-        found = self.inference.run(self._forward, tokens, Packing.of(task), width=width, title=f"vectors {task.name}")
+        found = self.inference.run(forward, tokens, Packing.of(task), width=width, title=f"vectors {task.name}")
         vectors: NDArray[np.float32] = refuse_broken(found, f"tasks.{task.name}: the vector").numpy()
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALLEST)
         return vectors

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from palbert.data import rows as module
 from palbert.data.rows import Progress, read_rows
-from palbert.data.snapshot import FileGoneError, Snapshot
+from palbert.data.snapshot import Snapshot
 from palbert.errors import DataError
-from palbert.readers import Chunk
+from palbert.readers import FileGoneError
 from palbert.tasks.sets import DataFiles, files_of
 from palbert.tasks.spec import Task
 
@@ -81,12 +82,13 @@ def test_a_file_that_vanishes_is_refused_with_its_name(tmp_path: Path, files: Da
 def test_a_file_that_cannot_be_read_is_no_matter_of_the_cache(
     files: DataFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(path: str, **_: Any) -> Iterator[Chunk]:
-        raise OSError(5, "Input/output error", path)
+    def broken(self: Path, *_: Any, **__: Any) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(self))
 
-    monkeypatch.setattr(module, "read_chunks", broken)
+    snapshot = Snapshot.of(files)
+    monkeypatch.setattr(Path, "open", broken)
     with pytest.raises(FileGoneError, match=r"one\.tsv: cannot be read: Input/output error"):
-        list(read_rows(files, Snapshot.of(files), Progress()))
+        list(read_rows(files, snapshot, Progress()))
 
 
 def test_the_decimal_sign_is_learned_from_the_chunks_before_too(tmp_path: Path, files: DataFiles) -> None:

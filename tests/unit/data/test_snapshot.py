@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from palbert.data.snapshot import FileGoneError, Snapshot
+from palbert.data.snapshot import Snapshot
 from palbert.errors import DataError
+from palbert.readers import FileGoneError
 from palbert.runtime.files import sha256
 from palbert.tasks.sets import DataFiles, files_of
 from palbert.tasks.spec import Task

@@ -16,11 +16,11 @@ import pytest
 from palbert.data import rows as rows_module
 from palbert.data import token_cache as module
 from palbert.data.rows import Rows
-from palbert.data.snapshot import FileGoneError, Snapshot
+from palbert.data.snapshot import Snapshot
 from palbert.data.token_cache import JOURNAL, MARK, RowArrays, build, fill, load_arrays
 from palbert.data.tokenizer import TextTokenizer
 from palbert.errors import DataError
-from palbert.readers import remote
+from palbert.readers import FileGoneError, remote
 from palbert.tasks.sets import DataFiles, files_of
 from palbert.tasks.spec import Task
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_gone_for_a_while_does_not_cost_what_was_read(
     def interrupted(*arguments: Any) -> Any:
         for number, chunk in enumerate(rows(*arguments)):
             if number == 3:
-                raise OSError(5, "Input/output error", "a.tsv")
+                raise FileGoneError("a.tsv: cannot be read")
             yield chunk
 
     with monkeypatch.context() as patch:

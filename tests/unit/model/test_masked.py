@@ -14,7 +14,9 @@ from safetensors.torch import load_file, save_file
 from palbert.errors import EncoderError
 from palbert.model.masked import MaskedHead, load_masked, save_masked
 from palbert.model.pretrained import load_encoder
+from palbert.runtime import files
 from palbert.runtime.checksums import record_folder
+from palbert.runtime.durable import sync_file
 
 
 @pytest.fixture
@@ -52,6 +54,21 @@ def test_the_encoder_of_a_saved_folder_equals_the_saved_one(saved: Path, tiny_en
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, other.state_dict()[name])
     assert (saved / "tokenizer.json").read_bytes() == (tiny_encoder / "tokenizer.json").read_bytes()
+
+
+def test_weights_that_are_being_saved_are_not_taken_for_abandoned(
+    saved: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer looks after they are written, and before they have their name."""
+
+    def looked_at(file: Path) -> None:
+        files.remove_abandoned(file.parent)
+        sync_file(file)
+
+    monkeypatch.setattr(files, "SETTLED", 0)
+    monkeypatch.setattr("palbert.runtime.files.sync_file", looked_at)
+    save_masked(load_masked(tiny_encoder), saved, source=tiny_encoder)
+    assert (saved / "model.safetensors").stat().st_mode == (saved / "config.json").stat().st_mode
 
 
 def test_saved_weights_do_not_take_the_number_format_of_the_source(

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from palbert.errors import DataError
-from palbert.readers.files import suffix_of
+from palbert.readers.files import FileGoneError, suffix_of
+from palbert.runtime.files import new_file
 
 Read = Callable[..., dict[str, list[str | None]]]
 
 Write = Callable[[str, str | bytes], Path]
+UNREADABLE = Path("/proc/self/mem")
+"""A file that can be opened, but not read from its beginning."""
 
 
 def test_a_missing_file_is_refused(read: Read, tmp_path: Path) -> None:
@@ -25,6 +28,20 @@ def test_a_folder_is_not_accepted_as_a_data_file(read: Read, tmp_path: Path) -> 
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataError, match="not a regular file"):
         read(tmp_path / "a.csv")
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.json"])
+def test_what_the_system_refuses_is_said_of_the_file_that_is_read(file: Write, read: Read, name: str) -> None:
+    """Also in the block of `new_file`, which would take it for an error of what it writes."""
+    unreadable = file(name, "")
+    unreadable.unlink()
+    unreadable.symlink_to(UNREADABLE)
+    with (
+        pytest.raises(FileGoneError, match=rf"/{name}: cannot be read: Input/output error"),
+        new_file(unreadable.with_name("out.csv")),
+    ):
+        read(unreadable)
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.CSV.GZ", "a.tsv.gz", "a.jsonl.gz", "a.json.gz"])

@@ -82,6 +82,16 @@ def test_a_url_is_read_like_a_file(read: Read, memory: Put) -> None:
     assert read("memory://rows/a.csv") == {"text": ["x"], "label": ["1"]}
 
 
+def test_the_address_is_not_kept_next_to_its_copy(server: tuple[str, Path, list[str]], tmp_path: Path) -> None:
+    """It may hold credentials, as signed addresses do, and others may read the cache."""
+    address, folder, _ = server
+    (folder / "a.csv").write_text("text\nx\n", "utf-8")
+    [file] = resolve_files(f"{address}/a.csv?X-Amz-Signature=secret")
+    assert file.read_text("utf-8") == "text\nx\n"
+    notes = list((tmp_path / "cache" / "files").glob("*.json"))
+    assert len(notes) == 1 and "secret" not in notes[0].read_text("utf-8")
+
+
 def test_a_pattern_gives_all_its_files_by_name(memory: Put) -> None:
     memory(b_csv="b", a_csv="a", c_tsv="c")
     found = resolve_files("memory://rows/*.csv")

@@ -17,6 +17,7 @@ import pytest
 
 from palbert.errors import DataError, PalbertError
 from palbert.serving import audit_log
+from palbert.serving.audit_file import AuditFile
 from palbert.serving.audit_log import AuditEntry, AuditLog, default_log
 from palbert.serving.audit_reader import read_audit_log
 
@@ -163,6 +164,8 @@ def test_an_entry_that_cannot_be_written_does_not_stop_the_others(
     log.put([entry(1), entry(2, answer=endless), entry(3)])
     assert log.flush(20) and written(path) == [1, 3]
     assert log.dropped == 1 and "r2 cannot be written" in caplog.text
+    log.put([entry(4)])
+    assert log.flush(20) and "came faster" not in caplog.text
 
 
 @posix
@@ -170,6 +173,7 @@ def test_several_processes_write_to_one_log(path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
+from palbert.serving.audit_file import AuditFile
 from palbert.serving.audit_log import AuditEntry, AuditLog
 log = AuditLog(Path(sys.argv[1]), busy_seconds=60)
 first = int(sys.argv[2])
@@ -191,6 +195,7 @@ def test_a_process_that_is_killed_loses_only_the_last_moments(path: Path) -> Non
     code = """
 import sys, time
 from pathlib import Path
+from palbert.serving.audit_file import AuditFile
 from palbert.serving.audit_log import AuditEntry, AuditLog
 log = AuditLog(Path(sys.argv[1]))
 for n in range(10**9):
@@ -230,6 +235,23 @@ def test_old_rows_are_deleted_and_new_ones_stay(open_log: Open, path: Path, monk
     log = open_log(days=7)
     log.put([entry(2_000, time=now)])
     assert until(lambda: written(path) == [*range(1_000, 1_010), 2_000])
+
+
+def test_old_rows_that_cannot_be_deleted_are_no_problem_of_new_ones(
+    open_log: Open, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any, **__: Any) -> int:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(AuditFile, "delete_before", refuse)
+    log = open_log(days=1, when_full="refuse")
+    log.put([entry(1)])
+    assert log.flush(20) and until(lambda: "too old cannot be deleted: disk I/O error." in caplog.text)
+    assert log.healthy and written(path) == [1] and "is not written" not in caplog.text
+    end = lock(log)
+    log.put([entry(2)])
+    assert until(lambda: "is not written" in caplog.text)  # the one warning does not hide the other
+    end()
 
 
 def test_rows_grow_too_old_while_the_log_is_open(open_log: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,6 +429,7 @@ def test_a_limit_on_the_size_of_files_loses_nothing_under_refuse(path: Path) -> 
 import resource, sys, time
 from pathlib import Path
 from palbert.serving import audit_log
+from palbert.serving.audit_file import AuditFile
 from palbert.serving.audit_log import AuditEntry, AuditLog
 audit_log.RETRY = 0.05
 log = AuditLog(Path(sys.argv[1]), when_full="refuse")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import tomli_w
 
 import palbert
 from palbert.build import load_split
-from palbert.errors import DataError
+from palbert.errors import DataError, TrustError
+from palbert.explanations.explained import AbandonedError, while_wanted
 from palbert.recipe.load import load_run_recipe, read_toml
 
 pytestmark = pytest.mark.usefixtures("on_cpu")
@@ -58,9 +60,24 @@ def test_vectors_are_computed_once(model: palbert.Predictor, monkeypatch: pytest
     def refuse(*arguments: Any) -> Any:
         raise AssertionError("read twice")
 
-    monkeypatch.setattr("palbert.verbs.similar.load_training_sets", refuse)
+    monkeypatch.setattr("palbert.verbs.similar.load_training_set", refuse)
     assert model.similar("sst", ["dull"]) == first and model.similar("sst", []) == []
     assert first[0][0].as_dict()["texts"] == list(first[0][0].texts)
+
+
+def test_rows_that_nobody_waits_for_are_not_embedded_to_the_end(trained: Path) -> None:
+    """The next question begins anew, and finds all rows."""
+    model, asked = palbert.load(trained), []
+
+    def is_wanted() -> bool:
+        asked.append(True)
+        return len(asked) < 3
+
+    with while_wanted(is_wanted), pytest.raises(AbandonedError):
+        model.similar("sst", ["dull"])
+    assert len(asked) == 3
+    every = len(training_rows(model, trained, "sst"))
+    assert len(model.similar("sst", ["dull"], count=every)[0]) == every
 
 
 def test_of_many_rows_the_same_random_ones_are_compared(
@@ -83,6 +100,17 @@ def test_a_changed_training_file_is_refused(run_copy: Path) -> None:
     with pytest.raises(DataError, match=r"sst-train\.tsv: is not the file that the run was trained on"):
         model.similar("sst", ["dull"])
     assert model.similar("quora", [("a", "b")])
+
+
+def test_a_run_is_trusted_as_it_was_when_it_was_loaded(run_copy: Path) -> None:
+    """Its recipe is read with the first question, which may come from another thread."""
+    values = read_toml(run_copy / "recipe.toml")
+    values["training"]["sampler"] = "sampler_of_a_stranger:Own"
+    (run_copy / "recipe.toml").write_text(tomli_w.dumps(values), "utf-8")
+    with pytest.raises(TrustError, match="sampler_of_a_stranger:Own"):
+        palbert.load(run_copy).similar("sst", ["dull"])
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(palbert.load(run_copy, trust=True).similar, "sst", ["dull"]).result()
 
 
 def test_an_encoder_has_no_training_rows(tiny_encoder: Path) -> None:

@@ -52,7 +52,8 @@ export async function answerRows(texts, question, { signal, answered, waiting })
         } else if ((status === 0 || status >= 500) && failures + 1 < TRIES) {
           failures += 1;
           await until(() => Date.now() + 500 * 2 ** failures, signal, true);
-        } else if (status === 413 && to - from > 1) {
+        } else if ((status === 413 || status === 422) && to - from > 1) {
+          // too long, or more rows than this server takes at once
           const middle = (from + to) >> 1;
           await answerPiece(from, middle);
           await answerPiece(middle, to);

@@ -59,7 +59,7 @@ class RayEngine(Engine):
         folder = Path(run).resolve()
         files = sorted(path for path in RunFolder(folder).checkpoint(checkpoint).iterdir() if path.is_file())
         model = partial(load, folder, checkpoint=checkpoint, device=device, precision=precision, trust=is_trusting())
-        gpus = {"auto": None, "cpu": 0.0}.get(device, 1.0)
+        gpus = None if device == "auto" else float(device.startswith("cuda"))  # Ray counts no others
         return cls(model, identity=f"{sha256(*files)} {device} {precision}", workers=workers, gpus=gpus)
 
     def run(

@@ -53,6 +53,14 @@ def engine_for(run: Path) -> RayEngine:
     return RayEngine.for_run(run, checkpoint=None, device="cpu", precision="fp32", workers=2)
 
 
+@pytest.mark.parametrize(
+    ("device", "gpus"), [("auto", None), ("cpu", 0.0), ("mps", 0.0), ("cuda", 1.0), ("cuda:1", 1.0)]
+)
+def test_a_gpu_is_asked_for_where_workers_use_one(trained: Path, device: str, gpus: float | None) -> None:
+    engine = RayEngine.for_run(trained, checkpoint=None, device=device, precision="fp32", workers=2)
+    assert engine.gpus == gpus
+
+
 def scorer(run: Path, at: str, act: Callable[[], None]) -> Callable[[], palbert.Predictor]:
     """Return a loader whose model acts before it answers a block with a certain text."""
 
