@@ -9,7 +9,7 @@ from typing import Any
 
 from palbert.errors import RecipeError
 from palbert.recipe.paths import Problems, expand, with_absolute_folders
-from palbert.recipe.values import DEEPEST
+from palbert.recipe.values import DEEPEST, is_unicode
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +22,8 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     key, separator, text = (part.strip() for part in override.partition("="))
     if not separator or not key:
         raise RecipeError(f"override {override}: expected key=value, such as training.epochs=5.")
+    if not is_unicode(override):
+        raise RecipeError(f"override {override!r:.60}: expected UTF-8, which recipes are written in.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -11,6 +11,7 @@ from typing import Any
 from palbert.errors import RecipeError
 from palbert.readers import is_remote
 from palbert.recipe.schema import Recipe
+from palbert.recipe.values import is_unicode
 from palbert.tasks.sources import Source, Sources
 from palbert.tasks.spec import Task
 
@@ -27,7 +28,7 @@ def expand(path: str) -> Path:
     """Fill in ~ and environment variables; a path that starts with a variable starts at the current folder."""
     if "\0" in path:
         raise RecipeError(f"{path!r:.60}: a path cannot hold the character NUL.")
-    if any("\ud800" <= sign <= "\udfff" for sign in path):
+    if not is_unicode(path):
         raise RecipeError(f"{path!r:.60}: the name is not UTF-8, and recipes are.", hint="Rename the file or folder.")
     expanded = os.path.expandvars(path)
     names = os.fsencode(expanded).split(b"/")

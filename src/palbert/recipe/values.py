@@ -28,6 +28,15 @@ def refuse_depth(values: Any, name: str) -> None:
         raise RecipeError(f"{name}: the values are nested too deeply.", hint="No setting is in so many tables.")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text is made of whole characters; bytes of names and commands that are not UTF-8 become halves."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plain(values: Any) -> Any:
     """Return nested values as TOML would give them: paths as text, NumPy scalars as plain numbers, nothing for None."""
     if isinstance(values, BaseModel):

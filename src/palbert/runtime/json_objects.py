@@ -17,11 +17,16 @@ DOWNLOAD = "Download the encoder again."
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; raise ValueError if it is none, or is nested too deeply to be read."""
+    """Return the value of a JSON text; raise ValueError if it is none, is nested too deeply, or is not Unicode."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
         raise ValueError("the values are nested too deeply") from error
+    except UnicodeEncodeError as error:  # escapes allow it, but no message could show it
+        raise ValueError("half of a surrogate pair is not a character") from error
+    return value
 
 
 def read_object(

@@ -106,6 +106,12 @@ def test_set_without_key_or_value_is_refused(override: str) -> None:
         load_recipe("demo", overrides=[override])
 
 
+@pytest.mark.parametrize("override", ["tasks.sst.head=\udcff", "tasks.\udcff.head=linear", "encoder=\udcff"])
+def test_bytes_that_are_not_utf8_are_refused(override: str) -> None:
+    with pytest.raises(RecipeError, match="expected UTF-8"):
+        apply_override({}, override)
+
+
 def test_set_below_a_plain_value_is_refused() -> None:
     with pytest.raises(RecipeError, match="'seed' is not a table"):
         load_recipe("demo", overrides=["seed.more=1"])

@@ -12,8 +12,8 @@ from palbert.runtime.json_objects import LARGEST, read_object, read_object_if_th
 
 
 def test_an_object_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"ä": 1}', "utf-8")
-    assert read_object(tmp_path / "a.json") == {"ä": 1}
+    (tmp_path / "a.json").write_text('{"ä": 1, "\\ud83d\\ude00": "\\u00e4"}', "utf-8")
+    assert read_object(tmp_path / "a.json") == {"ä": 1, "\N{GRINNING FACE}": "ä"}
     assert read_object_if_there(tmp_path / "none.json") == {}
 
 
@@ -26,6 +26,8 @@ def test_an_object_is_read(tmp_path: Path) -> None:
         (b'{"a": "\xff"}', "not valid JSON"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b'{"a": ' + b"[" * 990 + b"]" * 990 + b"}", "nested too deeply"),
+        (rb'{"a": ["\ud800"]}', "half of a surrogate pair"),
+        (rb'{"\uDC00": 1}', "half of a surrogate pair"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )
