@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from anyio import fail_after
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -12,6 +12,21 @@ from starlette.responses import Response
 from palbert.serving.problems import HUNG_UP, Problem, item_error
 from palbert.serving.settings import Settings
 from palbert.verbs.texts import Text
+
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from collections.abc import AsyncIterator
+    from contextlib import asynccontextmanager
+
+    from anyio import fail_after
+
+    @asynccontextmanager
+    async def timeout(seconds: float) -> AsyncIterator[None]:
+        """Raise TimeoutError if the block takes longer."""
+        with fail_after(seconds):
+            yield
+
 
 LONGEST_NUMBER = 19
 """Digits of a Content-Length that are read; a longer number is too large anyway."""
@@ -32,7 +47,7 @@ async def read_body(request: Request, settings: Settings) -> bytes:
     if length.isdecimal() and int(length[:LONGEST_NUMBER]) > most:
         raise too_long
     try:
-        with fail_after(settings.read_timeout):
+        async with timeout(settings.read_timeout):
             return await _joined(request, settings.max_body, too_long)
     except TimeoutError:
         late = f"The body did not arrive within {settings.read_timeout:g} s."

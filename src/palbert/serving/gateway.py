@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import random
 import re
 import time
 
@@ -41,7 +41,7 @@ class Gateway:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        request_id = given.decode() if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        request_id = given.decode() if REQUEST_ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
         scope["palbert.request_id"], scope["palbert.start"] = request_id, time.monotonic()
         status, has_begun = 500, False
 
