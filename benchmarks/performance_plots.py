@@ -18,6 +18,8 @@ COLORS = ("#1f6fb2", "#8fbbe0", "#d1495b", "#edae49", "#66a182", "#7a5195", "#55
 GIBIBYTE = 2**30
 WITHOUT_A_MODEL = ("palbert, empty model", "Starlette alone")
 """Servers whose answers cost nothing."""
+VARIANTS = (", three tasks", ", audit log")
+"""Ends of the names of servers that are asked or set up differently."""
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "palbert",
@@ -176,9 +178,9 @@ def plain_ticks() -> FuncFormatter:
 
 
 def draw_serving(results: Sequence[Result], path: Path) -> None:
-    """Draw throughput and latency by the number of clients, one line per server."""
+    """Draw throughput and latency by the number of clients, one line per server that answers with one task."""
     result = next(each for each in results if each["benchmark"] == "serving" and each["servers"])
-    names = [name for name in result["servers"] if name not in WITHOUT_A_MODEL]
+    names = [name for name in result["servers"] if name not in WITHOUT_A_MODEL and not name.endswith(VARIANTS)]
     with figure(path, 10.5, 4.2) as picture:
         left, right = picture.subplots(1, 2)
         for number, name in enumerate(names):

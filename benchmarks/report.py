@@ -156,10 +156,9 @@ def serving_facts(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _service(own: dict[str, float]) -> list[str]:
-    """Return requests per second, latencies in ms, processor time in ms and memory in MiB."""
+    """Return requests per second, latencies in ms and processor time in ms."""
     times = [number(own[f"{name}_seconds"] * 1e3) for name in ("p50", "p99")]
-    memory = number(own["memory_bytes"] / 2**20, 0)
-    return [number(own["requests_per_second"]), *times, number(own["cpu_seconds_per_request"] * 1e3, 2), memory]
+    return [number(own["requests_per_second"]), *times, number(own["cpu_seconds_per_request"] * 1e3, 2)]
 
 
 def _columns(points: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
