@@ -61,7 +61,7 @@ def alone(command: Callable[[Path], object]) -> Callable[[Path], None]:
         try:
             command(root)
         except RunFolderError as error:
-            if "another process is" not in str(error) and "already holds a run" not in str(error):
+            if "another process" not in str(error) and "already holds a run" not in str(error):
                 raise
 
     return run
