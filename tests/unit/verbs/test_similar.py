@@ -66,7 +66,7 @@ def test_vectors_are_computed_once(model: palbert.Predictor, monkeypatch: pytest
 
 
 def test_rows_that_nobody_waits_for_are_not_embedded_to_the_end(trained: Path) -> None:
-    """The next question begins anew, and finds all rows."""
+    """The next question starts again and finds all rows."""
     model, asked = palbert.load(trained), []
 
     def is_wanted() -> bool:
