@@ -70,12 +70,13 @@ def _empty(model: Any) -> None:
     model.inference.run_together = outputs
 
 
-def sentence_transformers_app(encoder: Path) -> Any:
-    """Return sentence-transformers behind FastAPI, as its users write it."""
+def sentence_transformers_app(encoder: Path, *, bf16: bool = False) -> Any:
+    """Return sentence-transformers behind FastAPI, as its users write it; `bf16` is an option of theirs."""
     from fastapi import FastAPI
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(encoder), device="cuda" if torch.cuda.is_available() else "cpu")
+    options: dict[str, Any] = {"model_kwargs": {"dtype": torch.bfloat16}} if bf16 else {}
+    model = SentenceTransformer(str(encoder), device="cuda" if torch.cuda.is_available() else "cpu", **options)
     model.max_seq_length = LONGEST
     head = make_head(int(model.get_embedding_dimension() or 384), 5).to(model.device)
 
@@ -85,7 +86,7 @@ def sentence_transformers_app(encoder: Path) -> Any:
     def predict(body: Texts) -> dict[str, Any]:
         with torch.inference_mode():
             vectors = model.encode(body.texts, convert_to_tensor=True, show_progress_bar=False)
-            shares = head(vectors).softmax(-1).tolist()
+            shares = head(vectors.float()).softmax(-1).tolist()
         return {"results": [{"prediction": int(np.argmax(row)), "probabilities": row} for row in shares]}
 
     return app
@@ -141,6 +142,7 @@ APPS: dict[str, Callable[[Path, Path], Any]] = {
     "palbert bf16": lambda run, _: palbert_app(run, precision="bf16"),
     "palbert, empty model": lambda run, _: palbert_app(run, precision="fp32", empty=True),
     "sentence-transformers, FastAPI": lambda _, encoder: sentence_transformers_app(encoder),
+    "sentence-transformers bf16, FastAPI": lambda _, encoder: sentence_transformers_app(encoder, bf16=True),
     "onnxruntime fp32, Starlette": lambda _, encoder: onnxruntime_app(encoder, int8=False),
     "onnxruntime int8, Starlette": lambda _, encoder: onnxruntime_app(encoder, int8=True),
     "Starlette alone": lambda _, encoder: nothing_app(encoder),
