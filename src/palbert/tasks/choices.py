@@ -50,10 +50,31 @@ class Component(BaseModel):
     def _accept_bare_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def _refuse_what_no_file_holds(self) -> Component:
+        for name, value in self.options.items():
+            if value is not None and (found := _unwritable(value)) is not None:
+                raise PydanticCustomError(
+                    "unwritable",
+                    "option '{option}': expected text, numbers, true or false, lists or tables, found {found}",
+                    {"option": name, "found": repr(found[0])},
+                )
+        return self
+
     @property
     def options(self) -> dict[str, Any]:
         """Everything but the name: the keyword arguments of the class."""
         return dict(self.model_extra or {})
+
+
+def _unwritable(value: Any) -> tuple[Any] | None:
+    """Return, in a tuple, a value inside this one that TOML and JSON cannot both hold; None if there is none."""
+    if isinstance(value, dict):
+        unnamed = [(key,) for key in value if not isinstance(key, str)]
+        return unnamed[0] if unnamed else _unwritable(list(value.values()))
+    if isinstance(value, list | tuple):
+        return next((found for each in value if (found := _unwritable(each)) is not None), None)
+    return None if isinstance(value, str | int | float) else (value,)
 
 
 def component(registry: Registry, *, section: type[Component] = Component, bare: bool = False) -> Any:

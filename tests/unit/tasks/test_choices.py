@@ -21,6 +21,17 @@ def test_a_component_keeps_its_options_apart_from_its_name() -> None:
     assert Component(name="mlp").options == {}
 
 
+@pytest.mark.parametrize("value", [[None], {"deep": [1, {"x": None}]}, object(), {1: 2}, [b"x"]])
+def test_an_option_that_no_file_can_hold_is_refused(value: Any) -> None:
+    with pytest.raises(ValidationError, match="option 'decay': expected text, numbers"):
+        Component.model_validate({"name": "one", "decay": value})
+
+
+@pytest.mark.parametrize("value", ["x", 1, 0.5, True, [1, ["x"]], {"deep": {"x": []}}, (1, 2), None])
+def test_an_option_that_files_can_hold_is_accepted(value: Any) -> None:
+    assert Component.model_validate({"name": "one", "decay": value}).options == {"decay": value}
+
+
 @pytest.mark.parametrize("name", ["one", "module:Class", "package.module:Class", "_m:_C"])
 def test_a_component_may_be_a_known_name_or_a_users_own_class(name: str) -> None:
     assert CHOICE.validate_python(name) == Component(name=name)
