@@ -35,6 +35,7 @@ from palbert.runtime.files import new_folder
 from palbert.runtime.run_files import LEFT_BY_SYSTEMS
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.export_check import TEXTS, vectors_of
+from palbert.verbs.hub_run import locate
 
 Form = Literal["transformers", "sentence-transformers"]
 FORMS = get_args(Form)
@@ -119,9 +120,10 @@ def _check_names(form: str, pooling: str | None) -> None:
 def _open(run: str | PathLike[str], checkpoint: str | None) -> tuple[Path, OpenedCheckpoint, Machine]:
     """Open a run or an encoder; return where its weights are, too."""
     machine = Machine.of("cpu", "fp32")
-    if is_encoder(Path(run)):
-        return Path(run), open_encoder(str(run), machine), machine
-    source = RunFolder(Path(run)).checkpoint(checkpoint)
+    found = locate(run)
+    if is_encoder(found):
+        return found, open_encoder(str(found), machine), machine
+    source = RunFolder(found).checkpoint(checkpoint)
     return source.resolve(), open_checkpoint(source, machine), machine
 
 

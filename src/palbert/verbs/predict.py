@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +34,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.decide import warn_of_missing
 from palbert.verbs.explaining import AnswerExplainer
+from palbert.verbs.hub_run import locate
 from palbert.verbs.similar import SimilarRows
 from palbert.verbs.texts import Text, columns_of, tasks_for
 
@@ -89,13 +89,15 @@ def load(
 ) -> Predictor:
     """Load a run's best checkpoint, or the named one, for prediction.
 
+    `owner/name`, with an optional `@revision`, is a run of the Hugging Face Hub, unless a folder here has that name.
     An encoder, "minilm" or the folder of one, is loaded too: it has no tasks, and `embed` turns texts into vectors.
     With `trust`, code from outside palbert that the checkpoint names is imported; otherwise that is a TrustError.
     """
     machine = Machine.of(device, precision)
-    if is_encoder(Path(run)):
-        return Predictor(open_encoder(str(run), machine), machine)
-    folder = RunFolder(Path(run))
+    found = locate(run)
+    if is_encoder(found):
+        return Predictor(open_encoder(str(found), machine), machine)
+    folder = RunFolder(found)
     with trusting(trust):
         return Predictor(open_checkpoint(folder.checkpoint(checkpoint), machine), machine, run=folder)
 
