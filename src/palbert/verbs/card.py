@@ -45,6 +45,15 @@ class Evaluated:
     recipe: Recipe
 
 
+class CardText(str):
+    """A model card; a notebook shows it as a page."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return self.partition("\n---\n")[2].lstrip()  # without the metadata
+
+
 def card(
     run: AnyPath,
     *,
@@ -57,7 +66,7 @@ def card(
     grid: float | None = None,
     force: bool = False,
     trust: bool = False,
-) -> str:
+) -> CardText:
     """Return the model card of a run: Markdown with the Hub's metadata; write it to a file if one is given.
 
     It quotes no rows of the data and names no folders of this machine.
@@ -88,7 +97,7 @@ def card(
     if out is not None:
         with new_file(Path(out), replace=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    return text
+    return CardText(text)
 
 
 def _check_numbers(examples: int, watts: float | None, grid: float | None) -> None:

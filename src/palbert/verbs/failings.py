@@ -87,7 +87,7 @@ def _by_length(texts: Sequence[tuple[str, ...]], values: NDArray[np.float64]) ->
     if len(texts) < FEWEST:
         return []
     lengths = np.array([sum(len(text.split()) for text in row) for row in texts])
-    low, high = np.quantile(lengths, [1 / 3, 2 / 3], method="lower")  # lengths of rows
+    low, high = np.quantile(lengths, [1 / 3, 2 / 3], method="lower")  # lengths that rows have
     parts = {
         f"up to {plural(int(low), 'word')}": lengths <= low,
         f"up to {plural(int(high), 'word')}": (lengths > low) & (lengths <= high),
