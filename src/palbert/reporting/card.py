@@ -87,7 +87,8 @@ class CardTask:
 
     name: str
     kind: str
-    target: str
+    many: bool
+    """Whether an answer is any number of classes."""
     classes: tuple[str, ...]
     range: tuple[float, float] | None
     max_length: int

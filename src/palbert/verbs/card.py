@@ -184,7 +184,7 @@ def _task(found: Evaluated, task: Task, examples: int) -> CardTask:
     return CardTask(
         name=task.name,
         kind=task.kind,
-        target=task.target.name,
+        many=task.target.many,
         classes=tuple(task.target.classes),
         range=task.range,
         max_length=task.max_length,

@@ -21,6 +21,7 @@ from palbert.reporting.display import Table, shown_bytes
 from palbert.runtime.checksums import RECORD, check_folder, read_record
 from palbert.runtime.files import AnyPath
 from palbert.runtime.hub import HubId, push_errors
+from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import MODEL_FILES
 from palbert.verbs.card import Evaluated, card_of, evaluated
 from palbert.verbs.hub_run import CHECKPOINT, RUN_FILES
@@ -112,13 +113,14 @@ def push(
     check_licence(licence)
     if card is not None and licence is not None:
         raise DataError("A card of your own says under which licence the model is.", hint="Leave out --licence.")
-    with trusting(trust):
+    folder = RunFolder(Path(run))
+    folder.checkpoint(checkpoint)  # before the lock, which would make a folder that is not there
+    with trusting(trust), folder.locked("pushing"):
         found = evaluated(run, checkpoint)
         text = card_of(found, name=repository, licence=licence) if card is None else _own_card(Path(card))
         files = _files(found, text)
-    sizes = {name: content.stat().st_size if isinstance(content, Path) else len(content)
-             for name, content in files.items()}  # fmt: skip
-    address = _send(hub_id.repository, files, private=private) if yes else None
+        sizes = {name: _length(content) for name, content in files.items()}
+        address = _send(hub_id.repository, files, private=private) if yes else None
     return Pushed(hub_id.repository, private, found.checkpoint.name, sizes, text, address)
 
 
@@ -219,6 +221,10 @@ def _refuse_others(repository: str, there: list[str], *, private: bool, is_priva
             f"{repository}: holds something else than a run of palbert: {', '.join(others[:5])}.",
             hint="Give another name.",
         )
+
+
+def _length(content: Path | bytes) -> int:
+    return content.stat().st_size if isinstance(content, Path) else len(content)
 
 
 def _size(count: int) -> str:

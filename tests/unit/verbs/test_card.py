@@ -136,6 +136,35 @@ def test_a_transfer_report_is_in_the_card(run_copy: Path) -> None:
     assert "| sst | accuracy | 0.500 | 0.750 | +0.100 to +0.400 |" in text and "| quora | – | – | – | – |" in text
 
 
+def test_scores_on_test_rows_have_a_table_and_results_of_their_own(run_copy: Path) -> None:
+    found = report(run_copy)
+    test = {"tasks": {"sst": {"accuracy": 0.25, "macro_f1": 0.125}}, "metrics": {"sst": "accuracy"},
+            "intervals": {"sst": {"low": 0.2, "high": 0.3}}, "rows": {"sst": 77}}  # fmt: skip
+    change_report(run_copy, test={**found, **test})
+    text = palbert.card(run_copy)
+    assert "| sst | accuracy | 0.250 | 0.200 to 0.300 |" in text.partition("On test rows")[2]
+    assert "train rows | dev rows | test rows |" in text and "| 77 |" in text
+    results = [each for each in metadata(text).eval_results if each.dataset_split == "test"]
+    assert [(each.metric_type, each.metric_value) for each in results] == [("accuracy", 0.25), ("macro_f1", 0.125)]
+
+
+def test_tasks_with_any_number_of_classes_say_so(tiny_encoder: Path, tmp_path: Path) -> None:
+    classes = ["delivery", "billing", "account", "quality", "praise"]
+    task = {"kind": "single", "target": "multilabel", "classes": classes,
+            "text": "message", "label": "topics", "train": "topics-train.tsv", "dev": "topics-dev.tsv"}  # fmt: skip
+    values = {
+        "data": "samples",
+        "encoder": str(tiny_encoder),
+        "tasks": {"topics": task},
+        "training": {"epochs": 1, "steps_per_epoch": 2},
+        "run": {"device": "cpu", "tensorboard": False},
+    }
+    text = palbert.card(palbert.train(values, out=tmp_path / "run"), examples=1)
+    assert "| topics | one text | any of: delivery, billing, account, quality, praise |" in text
+    assert "| billing |" in text and "The worst errors" in text
+    assert "| up to" not in text  # 20 rows are too few for thirds
+
+
 def test_known_failings_come_from_the_predictions(run_copy: Path) -> None:
     text = palbert.card(run_copy)
     assert "rows right" in text and "Its most common mistake" in text and "| up to" in text

@@ -17,6 +17,7 @@ import palbert
 from palbert.errors import CheckpointError, DataError, HubError, HubRefusalError, RunFolderError
 from palbert.runtime.checksums import RECORD
 from palbert.runtime.json_objects import parse_json
+from palbert.runtime.run_folder import RunFolder
 
 pytestmark = [
     pytest.mark.usefixtures("on_cpu", "no_plots"),
@@ -138,6 +139,12 @@ def test_a_damaged_checkpoint_is_not_pushed(run_copy: Path, hub: Hub, cli: Cli) 
     assert result.code == 2 and "damaged: expected the SHA-256" in result.err
     (weights.parent / RECORD).unlink()
     with pytest.raises(CheckpointError, match="does not list"):
+        palbert.push(run_copy, "owner/tiny", yes=True)
+    assert hub.requests == []
+
+
+def test_a_run_that_is_being_trained_is_not_pushed(run_copy: Path, hub: Hub) -> None:
+    with RunFolder(run_copy).locked("training"), pytest.raises(RunFolderError, match="another process is training"):
         palbert.push(run_copy, "owner/tiny", yes=True)
     assert hub.requests == []
 
