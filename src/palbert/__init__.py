@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
     from palbert.serving.serve import serve
+    from palbert.verbs.card import card
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from palbert.verbs.parts import parts
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.push import Pushed, push
     from palbert.verbs.run import Run
     from palbert.verbs.train import train
 
@@ -40,12 +42,14 @@ __all__ = [
     "PalbertError",
     "Prediction",
     "Predictor",
+    "Pushed",
     "Recipe",
     "Run",
     "StoppedError",
     "Submission",
     "Task",
     "Training",
+    "card",
     "check_data",
     "compare",
     "cross_validate",
@@ -57,6 +61,7 @@ __all__ = [
     "make_recipe",
     "parts",
     "pretrain",
+    "push",
     "read_audit_log",
     "reproduce",
     "results",
@@ -77,6 +82,7 @@ _HOMES = {
     "Predictor": "verbs.predict",
     "Run": "verbs.run",
     "Submission": "reproduction.submit",
+    "card": "verbs.card",
     "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",
@@ -89,6 +95,8 @@ _HOMES = {
     "make_recipe": "recipe.load",
     "parts": "verbs.parts",
     "pretrain": "verbs.pretrain",
+    "Pushed": "verbs.push",
+    "push": "verbs.push",
     "read_audit_log": "serving.audit_reader",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",

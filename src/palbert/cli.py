@@ -14,11 +14,13 @@ from typer.core import TyperGroup
 
 from palbert import __version__
 from palbert.commands.audit import audit_app
+from palbert.commands.card import card
 from palbert.commands.data import data_app
 from palbert.commands.embed import embed
 from palbert.commands.explain import explain
 from palbert.commands.export import export
 from palbert.commands.predict import predict
+from palbert.commands.push import push
 from palbert.commands.reproduce import reproduce, results
 from palbert.commands.serve import serve_app
 from palbert.commands.submit import submit
@@ -51,7 +53,7 @@ VERBS = {
     "Train": (demo, train, pretrain, recipes, parts),
     "Use": (predict, embed),
     "Understand": (evaluate, compare, explain),
-    "Share": (export, submit),
+    "Share": (export, card, push, submit),
     "Research": (reproduce, results),
 }
 """The verbs by their heading in `palbert --help`; `serve` belongs to "Use", `data` and `audit` to "Understand"."""

@@ -52,6 +52,18 @@ class TrustError(PalbertError):
     """A run or checkpoint that names code from outside palbert, which the user has not allowed."""
 
 
+class HubError(PalbertError):
+    """The Hugging Face Hub, which refuses something or cannot be reached."""
+
+    exit_code = 1
+
+
+class HubRefusalError(HubError):
+    """The Hugging Face Hub, which does not accept what the user gave: the token or the model card."""
+
+    exit_code = 2
+
+
 class RunFolderError(PalbertError):
     """A run folder that would be written over, or cannot be written."""
 

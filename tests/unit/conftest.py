@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import tomli_w
+from tests.hub import Hub, point_at, running
 
 Snapshot = dict[str, bytes]
 
@@ -143,3 +144,11 @@ def interpreter() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_patch_lang_tensor", patched)
         yield
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Start an empty stand-in for the Hub, and let this process talk to it, with a token that may write."""
+    with running(Hub()) as started:
+        point_at(started, tmp_path / "hub-cache", monkeypatch)
+        yield started

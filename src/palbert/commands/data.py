@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from palbert.commands.arguments import Force, Overrides, RecipeName
 from palbert.terminal import print_table, say
 
-if TYPE_CHECKING:
-    from palbert.reporting.data_summary import SplitSummary
-
 data_app = typer.Typer(
     no_args_is_help=True,
     help="Inspect data before training, and make training rows.\n\nExample:  palbert data check my.toml",
 )
-
-HEADER = [
-    *("task", "split", "rows", "labels", "tokens mean / max"),
-    *("truncated", "empty", "duplicates", "in train", "overlap"),
-]
 
 
 @data_app.command("check")
@@ -34,10 +26,11 @@ def data_check(
 
     Example:  palbert data check my.toml --out data.html
     """
-    from palbert.verbs.check import check_data, label_shares, write_data_report
+    from palbert.verbs.check import check_data, write_data_report
 
     summaries = check_data(recipe, overrides=overrides or ())
-    print_table(HEADER, [_cells(summary, label_shares(summary)) for summary in summaries])
+    table = summaries.table()
+    print_table(list(table.header), [list(row) for row in table.rows])
     if suggested := [sentence for summary in summaries for sentence in summary.advice]:
         say("\nAdvice")
         for sentence in suggested:
@@ -45,20 +38,6 @@ def data_check(
     path = out or Path(f"data-{Path(recipe).stem}.html")
     write_data_report(path, f"Data of {Path(recipe).stem}", summaries)
     say(f"\nPlots: {path}")
-
-
-def _cells(summary: SplitSummary, labels: str) -> list[str]:
-    lengths = summary.lengths
-    counts = (summary.truncated, summary.empty, summary.duplicates, summary.leaked)
-    return [
-        summary.name,
-        summary.split,
-        f"{summary.rows:,}",
-        labels,
-        f"{sum(lengths) / len(lengths):.0f} / {max(lengths)}",
-        *(f"{count:,}" for count in counts),
-        ", ".join(f"{kind} {count:,}" for kind, count in summary.shared) or "–",
-    ]
 
 
 @data_app.command("phrases")

@@ -76,12 +76,13 @@ def _files_by_task(run: Path, given: list[str]) -> dict[str, list[str]]:
     """Return the files of each task; a file alone belongs to the only task of a run."""
     from palbert.recipe.load import load_run_recipe
     from palbert.runtime.run_folder import RunFolder
+    from palbert.verbs.hub_run import locate
 
     files: dict[str, list[str]] = {}
     for item in given:
         task, equals, file = item.partition("=")
         if not equals or Path(item).is_file():
-            tasks = list(load_run_recipe(RunFolder(run).recipe).tasks)
+            tasks = list(load_run_recipe(RunFolder(locate(run)).recipe).tasks)
             if len(tasks) != 1:
                 raise PalbertError(f"--test {item}: which task?", hint=f"Write TASK={item}: {', '.join(tasks)}.")
             [task], file = tasks, item

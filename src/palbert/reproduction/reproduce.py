@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from palbert.errors import PalbertError, RecipeError, StoppedError
+from palbert.reporting import display
 from palbert.reporting.wording import plural
 from palbert.reproduction.collect import collect_result
 from palbert.reproduction.jobs import Job, RunKey, plan_table, refuse_other_settings, skip_finished
@@ -34,6 +35,10 @@ class Reproduction:
     """The tables, as Markdown; each has a JSON file next to it."""
     failures: dict[str, str] = field(default_factory=dict)
     """Error messages, by row and seed."""
+
+    def _repr_html_(self) -> str:
+        written = [(str(path), "written") for path in self.tables]
+        return display.Table(("table or row", ""), [*written, *self.failures.items()]).html()
 
 
 def reproduce(

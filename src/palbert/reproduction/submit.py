@@ -12,6 +12,7 @@ from palbert.errors import RunFolderError
 from palbert.recipe.load import load_run_recipe
 from palbert.recipe.schema import Recipe
 from palbert.registry.trust import trusting
+from palbert.reporting.display import Table
 from palbert.reproduction.submission_files import TaskAnswers, write_submission
 from palbert.reproduction.submission_rows import SubmissionRows, find_files, read_rows
 from palbert.reproduction.with_dev import folder_with_dev, has_dev, is_finished, train_with_dev
@@ -30,6 +31,10 @@ class Submission:
     """The prediction files by task."""
     rows: dict[str, int]
     """The number of rows of each task."""
+
+    def _repr_html_(self) -> str:
+        written = [(name, f"{self.rows[name]:,}", str(file)) for name, files in self.files.items() for file in files]
+        return Table(("task", "rows", "file"), written, (f"Predicted by {self.run}",)).html()
 
 
 def submit(

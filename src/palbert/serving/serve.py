@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def serve(*runs: str | Path, **settings: Any) -> None:
     """Answer requests over HTTP until SIGTERM or Ctrl-C.
 
     Args:
-        runs: Run folders; "name=folder" gives one another name.
+        runs: Run folders, or `owner/name` of runs on the Hub; "name=folder" gives one another name.
         settings: Fields of `palbert.serving.settings.Settings`, such as `port=9000`.
     """
     known = set(Settings.__dataclass_fields__) - {"runs"}
@@ -33,6 +34,7 @@ def serve(*runs: str | Path, **settings: Any) -> None:
     for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtraError("Serving needs", package=package, extra="serve")
+    chosen = replace(chosen, runs=_on_this_machine(chosen.runs))
     pause_collector()  # until the models are loaded
     try:
         from palbert.serving.server import run_server
@@ -40,6 +42,15 @@ def serve(*runs: str | Path, **settings: Any) -> None:
         run_server(chosen)
     finally:
         resume_collector()
+
+
+def _on_this_machine(runs: tuple[tuple[str, Path], ...]) -> tuple[tuple[str, Path], ...]:
+    """Return runs with folders of this machine; those of the Hub are fetched."""
+    if all(folder.exists() for _, folder in runs):
+        return runs
+    from palbert.verbs.hub_run import local_copy
+
+    return tuple((name, local_copy(folder)) for name, folder in runs)
 
 
 def _usual_keys(host: str) -> Path | None:

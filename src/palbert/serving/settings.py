@@ -104,12 +104,13 @@ class Settings:
 
 
 def name_runs(given: Sequence[str | Path]) -> tuple[tuple[str, Path], ...]:
-    """Read runs as "name=folder" or as a folder, which gives its own name."""
+    """Read runs as "name=folder" or as a folder, which gives its own name, as a run of the Hub does."""
     named = []
     for run in given:
         name, equals, folder = str(run).partition("=")
         if not equals or Path(str(run)).exists():  # a folder may have an equals sign in its name
             name, folder = Path(run).resolve().name, str(run)
+            name = name if Path(run).exists() else name.partition("@")[0]
         if not name or not folder or "/" in name:
             raise PalbertError(f"Expected a run folder or name=folder, found '{run}'.")
         named.append((name, Path(folder)))

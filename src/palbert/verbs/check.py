@@ -18,6 +18,7 @@ from palbert.model.pretrained import read_folder_config, resolve_encoder
 from palbert.recipe.schema import Recipe
 from palbert.reporting.advice import advice
 from palbert.reporting.data_summary import SplitSummary, render_data_report
+from palbert.reporting.display import Table
 from palbert.reporting.wording import plural
 from palbert.runtime.files import write_text
 from palbert.tasks.sets import SetSpec, files_of, sets_of
@@ -25,10 +26,25 @@ from palbert.tasks.spec import Task
 from palbert.verbs.in_memory import AnyRecipe, Data, staged
 
 EXAMPLES = 3
+HEADER = (
+    *("task", "split", "rows", "labels", "tokens mean / max"),
+    *("truncated", "empty", "duplicates", "in train", "overlap"),
+)
 UNPAIRED = "no entailment, or no contradiction"
 
 
-def check_data(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = ()) -> list[SplitSummary]:
+class DataSummaries(list[SplitSummary]):
+    """The summaries of all splits, shown in a notebook as a table with advice below it."""
+
+    def table(self) -> Table:
+        """Return a row for each split."""
+        return Table(HEADER, [_cells(each) for each in self], [text for each in self for text in each.advice])
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def check_data(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequence[str] = ()) -> DataSummaries:
     """Read all data of a recipe and summarise every split of every task.
 
     Args:
@@ -38,7 +54,7 @@ def check_data(recipe: AnyRecipe, *, data: Data | None = None, overrides: Sequen
     """
     with staged(data) as rows:
         summaries = _summaries(rows.load(recipe, overrides=overrides))
-        return [replace(each, files=tuple(map(rows.named, each.files))) for each in summaries]
+        return DataSummaries(replace(each, files=tuple(map(rows.named, each.files))) for each in summaries)
 
 
 def _summaries(recipe: Recipe) -> list[SplitSummary]:
@@ -75,6 +91,20 @@ def label_shares(summary: SplitSummary) -> str:
     if not len(summary.labels):
         return "none"
     return summary.target.spread(summary.labels)
+
+
+def _cells(summary: SplitSummary) -> list[str]:
+    lengths = summary.lengths
+    counts = (summary.truncated, summary.empty, summary.duplicates, summary.leaked)
+    return [
+        summary.name,
+        summary.split,
+        f"{summary.rows:,}",
+        label_shares(summary),
+        f"{sum(lengths) / len(lengths):.0f} / {max(lengths)}",
+        *(f"{count:,}" for count in counts),
+        ", ".join(f"{kind} {count:,}" for kind, count in summary.shared) or "–",
+    ]
 
 
 def write_data_report(path: Path, title: str, summaries: Sequence[SplitSummary]) -> None:

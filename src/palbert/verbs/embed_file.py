@@ -21,6 +21,7 @@ from palbert.runtime.progress import bar
 from palbert.tasks.sources import FileSettings
 from palbert.tasks.spec import Task
 from palbert.verbs.engines.engine import rows_of
+from palbert.verbs.hub_run import hub_id_of
 from palbert.verbs.predict import Predictor, load
 
 Write = Callable[[Chunk, NDArray[np.float32]], None]
@@ -34,14 +35,14 @@ log = logging.getLogger(__name__)
 
 
 def load_embedder(source: str, **options: Any) -> Predictor:
-    """Load a run or an encoder for embedding; what is not a folder here is looked up as an encoder.
+    """Load a run or an encoder for embedding; what is not a folder here is looked up on the Hub.
 
     Args:
-        source: A run folder, or an encoder: "minilm", a folder or a Hub id.
+        source: A run folder, or an encoder: "minilm", a folder or a Hub id. `owner/name` may be either.
         **options: The options of `palbert.load`.
     """
-    here = Path(source).exists() or is_encoder(source)
-    return load(source if here else resolve_encoder(source), **options)
+    known = Path(source).exists() or is_encoder(source) or hub_id_of(source) is not None
+    return load(source if known else resolve_encoder(source), **options)
 
 
 def embed_file(

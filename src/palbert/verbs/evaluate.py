@@ -42,6 +42,7 @@ from palbert.verbs.decide import choose_decisions
 from palbert.verbs.error_words import error_words
 from palbert.verbs.final_test import labelled_test_rows
 from palbert.verbs.findings.evidence import Evidence
+from palbert.verbs.hub_run import local_copy
 from palbert.verbs.notes import worth_knowing
 from palbert.verbs.other_rows import OtherRows, other_rows
 
@@ -86,7 +87,7 @@ def evaluate(
     `evaluations/<name>`, so that the run's own report stays.
 
     Args:
-        run: The run folder.
+        run: The run folder, or `owner/name` of a run on the Hub, whose copy in `runs` gets the report.
         split: Which rows to score.
         checkpoint: "best", "last" or "best-<task>"; the best unless given.
         data: Other rows to score in place of a split, by task: a file, or rows as `palbert.train` takes them. They are
@@ -101,7 +102,7 @@ def evaluate(
     """
     if split not in SPLITS:
         raise DataError(f"No split '{split}'.", hint=f"There are: {', '.join(SPLITS)}.")
-    folder = RunFolder(Path(run))
+    folder = RunFolder(local_copy(run))
     chosen = folder.checkpoint(checkpoint)  # before the lock, which would make a folder that is not there
     with folder.locked("evaluating"), trusting(trust):
         if data is None:

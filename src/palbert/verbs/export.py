@@ -30,11 +30,13 @@ from palbert.inference.questions import PooledStates
 from palbert.model.multitask import MultiTaskModel
 from palbert.registry import POOLINGS as POOLING_CLASSES
 from palbert.registry.trust import trusting
+from palbert.reporting.display import Table, facts_table
 from palbert.runtime.checksums import RECORD, read_record, record_folder
 from palbert.runtime.files import new_folder
 from palbert.runtime.run_files import LEFT_BY_SYSTEMS
 from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.export_check import TEXTS, vectors_of
+from palbert.verbs.hub_run import locate
 
 Form = Literal["transformers", "sentence-transformers"]
 FORMS = get_args(Form)
@@ -46,7 +48,7 @@ ORIGIN = "palbert-export.json"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exported:
     """A folder that was written, and whether the library gives the same vectors with it."""
 
@@ -56,6 +58,18 @@ class Exported:
     """The pooling in the folder; for transformers, which leaves it to its users, the one of the check."""
     difference: float | None
     """The largest difference between a number in the library's vectors and in palbert's; None if not checked."""
+
+    def table(self) -> Table:
+        """Return what was written."""
+        checked = "not compared" if self.difference is None else f"the same up to {self.difference:.1e}"
+        facts = {"folder": self.folder, "for": self.form, "pooling": self.pooling, "vectors": checked}
+        return facts_table(facts)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
 
 
 def export(
@@ -119,9 +133,10 @@ def _check_names(form: str, pooling: str | None) -> None:
 def _open(run: str | PathLike[str], checkpoint: str | None) -> tuple[Path, OpenedCheckpoint, Machine]:
     """Open a run or an encoder; return where its weights are, too."""
     machine = Machine.of("cpu", "fp32")
-    if is_encoder(Path(run)):
-        return Path(run), open_encoder(str(run), machine), machine
-    source = RunFolder(Path(run)).checkpoint(checkpoint)
+    found = locate(run)
+    if is_encoder(found):
+        return found, open_encoder(str(found), machine), machine
+    source = RunFolder(found).checkpoint(checkpoint)
     return source.resolve(), open_checkpoint(source, machine), machine
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -25,16 +24,17 @@ from palbert.data.collate import count_truncated
 from palbert.data.ragged import Ragged
 from palbert.errors import DataError, did_you_mean
 from palbert.explanations.explainer import check_method
-from palbert.explanations.explanation import Explanation, SimilarRow
+from palbert.explanations.explanation import Explanations, SimilarTo
 from palbert.inference.abstaining import abstentions, check_confidence
 from palbert.inference.embedding import Embedder
 from palbert.registry.trust import trusting
-from palbert.reporting.display import prediction_table
+from palbert.reporting.display import answers_table, prediction_table, tasks_table
 from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
 from palbert.tasks.spec import Task
 from palbert.verbs.decide import warn_of_missing
 from palbert.verbs.explaining import AnswerExplainer
+from palbert.verbs.hub_run import locate
 from palbert.verbs.similar import SimilarRows
 from palbert.verbs.texts import Text, columns_of, tasks_for
 
@@ -79,6 +79,18 @@ class Predictions(list[Prediction]):
         return prediction_table(self, self.texts if len(self.texts) == len(self) else ()).html()
 
 
+class AllPredictions(list[dict[str, Prediction]]):
+    """Predictions of several tasks for each text, shown in a notebook as a table with a column per task."""
+
+    def __init__(self, rows: Iterable[dict[str, Prediction]] = (), *, texts: Sequence[Text] = ()) -> None:
+        super().__init__(rows)
+        self.texts = texts
+
+    def _repr_html_(self) -> str:
+        answers = [{name: each.answer for name, each in row.items()} for row in self]
+        return answers_table(answers, self.texts if len(self.texts) == len(self) else ()).html()
+
+
 def load(
     run: AnyPath,
     *,
@@ -89,13 +101,15 @@ def load(
 ) -> Predictor:
     """Load a run's best checkpoint, or the named one, for prediction.
 
+    `owner/name`, with an optional `@revision`, is a run of the Hugging Face Hub, unless a folder here has that name.
     An encoder, "minilm" or the folder of one, is loaded too: it has no tasks, and `embed` turns texts into vectors.
     With `trust`, code from outside palbert that the checkpoint names is imported; otherwise that is a TrustError.
     """
     machine = Machine.of(device, precision)
-    if is_encoder(Path(run)):
-        return Predictor(open_encoder(str(run), machine), machine)
-    folder = RunFolder(Path(run))
+    found = locate(run)
+    if is_encoder(found):
+        return Predictor(open_encoder(str(found), machine), machine)
+    folder = RunFolder(found)
     with trusting(trust):
         return Predictor(open_checkpoint(folder.checkpoint(checkpoint), machine), machine, run=folder)
 
@@ -118,6 +132,12 @@ class Predictor:
             tasks=opened.tasks,
             max_length=opened.description.get("max_length", opened.model.encoder.config.max_length),
         )
+
+    def __repr__(self) -> str:
+        return tasks_table(self.tasks.values()).text()
+
+    def _repr_html_(self) -> str:
+        return tasks_table(self.tasks.values()).html()
 
     def task(self, name: str) -> Task:
         """Return a task by name."""
@@ -144,7 +164,7 @@ class Predictor:
 
     def predict_all(
         self, texts: Sequence[Text], *, tasks: Sequence[str] | None = None, min_confidence: float | None = None
-    ) -> list[dict[str, Prediction]]:
+    ) -> AllPredictions:
         """Predict with all tasks that take such rows, single texts or pairs; return each row's predictions by task.
 
         Tasks with the same `max_length`, the same form of pairs and the same adapter, or none, share one pass of the
@@ -160,10 +180,11 @@ class Predictor:
         asked = tasks_for(self.tasks, texts) if tasks is None else [self.task(name) for name in tasks]
         columns = [columns_of(spec, texts) for spec in asked]
         if not columns or not columns[0][0]:
-            return [{} for _ in texts]
+            return AllPredictions(({} for _ in texts), texts=texts)
         outputs = self.inference.outputs_of(asked, self._tokens(asked, columns[0]))
         by_task = {spec.name: self.predictions(spec, outputs[spec.name], min_confidence) for spec in asked}
-        return [dict(zip(by_task, row, strict=True)) for row in zip(*by_task.values(), strict=True)]
+        rows = (dict(zip(by_task, row, strict=True)) for row in zip(*by_task.values(), strict=True))
+        return AllPredictions(rows, texts=texts)
 
     def embed(
         self, texts: Sequence[str], *, pooling: str = "mean", normalise: bool = False, task: str | None = None
@@ -191,7 +212,7 @@ class Predictor:
         target: str | None = None,
         method: str = "integrated-gradients",
         interactions: bool = False,
-    ) -> list[Explanation]:
+    ) -> Explanations:
         """Return which words led to the answers, and by how much.
 
         What is explained is the log odds of a class, log p − log(1 − p), or a number before it is clipped. The first
@@ -210,11 +231,12 @@ class Predictor:
         check_method(method)
         columns = columns_of(spec, texts)
         if not columns[0]:
-            return []
+            return Explanations()
         outputs = self.inference.outputs(spec, self._tokens([spec], columns))
-        return self.explainer(spec, columns, outputs, target=target, method=method, interactions=interactions)
+        found = self.explainer(spec, columns, outputs, target=target, method=method, interactions=interactions)
+        return Explanations(found)
 
-    def similar(self, task: str, texts: Sequence[Text], *, count: int = 5) -> list[list[SimilarRow]]:
+    def similar(self, task: str, texts: Sequence[Text], *, count: int = 5) -> SimilarTo:
         """Return the training rows that are most like each row, by the cosine of the vectors that the head sees.
 
         The vector of a siamese pair is that of both texts, one after the other. The first call for a task reads its
@@ -227,7 +249,9 @@ class Predictor:
         """
         spec = self.task(task)
         columns = columns_of(spec, texts)
-        return self.similar_rows(spec, self._tokens([spec], columns), count=count) if columns[0] else []
+        if not columns[0]:
+            return SimilarTo()
+        return SimilarTo(self.similar_rows(spec, self._tokens([spec], columns), count=count))
 
     def _tokens(self, tasks: Sequence[Task], columns: Sequence[Sequence[str]]) -> tuple[Ragged, ...]:
         """Tokenize columns; warn about rows that are too long for one of the tasks."""

@@ -15,6 +15,7 @@ from palbert.runtime.files import AnyPath
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.visible import visible
+from palbert.verbs.hub_run import locate
 from palbert.verbs.predict import Predictions, Predictor, load
 from palbert.verbs.texts import Text
 
@@ -26,14 +27,14 @@ class Run:
     `Path(run)`, `str(run)`.
 
     Args:
-        path: The run folder.
+        path: The run folder, or `owner/name` of a run on the Hugging Face Hub.
 
     Raises:
         RunFolderError: There is no run in the folder.
     """
 
     def __init__(self, path: AnyPath) -> None:
-        self.path = Path(path)
+        self.path = locate(path)
         if not RunFolder(self.path).exists:
             raise RunFolderError(f"{self.path}: there is no run here.", hint="Give the folder of a run.")
 

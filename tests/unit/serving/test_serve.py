@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hub import Hub
 
+import palbert
 from palbert.errors import MissingExtraError, PalbertError
 from palbert.serving.keys import add_key, default_path
+from palbert.serving.model import open_model
+from palbert.serving.runs import describe
 from palbert.serving.serve import NEEDED, serve
 from palbert.serving.settings import Settings
 
@@ -78,3 +82,17 @@ def test_a_missing_package_is_named_with_what_installs_it(
     with pytest.raises(MissingExtraError, match=rf"Serving needs {package}\. .*pip install 'palbert\[serve\]'"):
         serve("runs/one")
     assert started == []
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub, as it calls httpx
+def test_a_run_of_the_hub_is_served_from_a_copy_next_to_which_its_log_is(
+    started: list[Settings], trained: Path, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    palbert.push(trained, "owner/tiny", yes=True)
+    monkeypatch.chdir(tmp_path)
+    serve("owner/tiny", f"old=owner/tiny@{hub.repositories['owner/tiny'].head}", f"here={trained}")
+    copy = Path("runs") / f"owner--tiny-{hub.repositories['owner/tiny'].head[:8]}"
+    assert started[0].runs == (("tiny", copy), ("old", copy), ("here", trained))
+    served = open_model("tiny", copy, checkpoint=None, device="cpu", precision="fp32", trust=False)
+    assert served.tasks.keys() == palbert.load(trained).tasks.keys()
+    assert describe(served, is_default=True)["tasks"]["sst"]["score"] is not None

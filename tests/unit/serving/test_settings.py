@@ -66,6 +66,13 @@ def test_runs_are_named_or_have_the_name_of_their_folder(tmp_path: Path, monkeyp
     assert name_runs(["."]) == ((tmp_path.name, Path()),)
 
 
+def test_runs_of_the_hub_have_the_name_of_their_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [name for name, _ in name_runs(["owner/a", "owner/b@v1", "hf:owner/c", "d=owner/e"])] == ["a", "b", "c", "d"]
+    (tmp_path / "f@g").mkdir()
+    assert name_runs(["f@g"]) == (("f@g", Path("f@g")),)
+
+
 @pytest.mark.parametrize("run", ["=runs/demo", "a=", "a/b=runs/demo", "/"])
 def test_a_run_without_a_proper_name_or_folder_is_refused(run: str) -> None:
     with pytest.raises(PalbertError, match="Expected a run folder or name=folder"):

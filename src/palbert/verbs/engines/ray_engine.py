@@ -25,6 +25,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.verbs.answer_columns import AnswerColumns
 from palbert.verbs.engines.block_folder import BlockFolder
 from palbert.verbs.engines.engine import Block, Engine, Scored, rows_of
+from palbert.verbs.hub_run import locate
 from palbert.verbs.predict import Predictor, load
 
 MOST_DEATHS = 5
@@ -56,7 +57,7 @@ class RayEngine(Engine):
     @classmethod
     def for_run(cls, run: AnyPath, *, checkpoint: str | None, device: str, precision: Any, workers: int) -> RayEngine:
         """Return the engine for a checkpoint of a run."""
-        folder = Path(run).resolve()
+        folder = locate(run).resolve()
         files = sorted(path for path in RunFolder(folder).checkpoint(checkpoint).iterdir() if path.is_file())
         model = partial(load, folder, checkpoint=checkpoint, device=device, precision=precision, trust=is_trusting())
         gpus = None if device == "auto" else float(device.startswith("cuda"))  # Ray counts no others
