@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
     from palbert.serving.serve import serve
+    from palbert.verbs.audit_bias import BiasAudit, audit_bias
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "BiasAudit",
     "Explanation",
     "Exported",
     "Optimizer",
@@ -46,6 +48,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "audit_bias",
     "check_data",
     "compare",
     "cross_validate",
@@ -77,6 +80,8 @@ _HOMES = {
     "Predictor": "verbs.predict",
     "Run": "verbs.run",
     "Submission": "reproduction.submit",
+    "BiasAudit": "verbs.audit_bias",
+    "audit_bias": "verbs.audit_bias",
     "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",
