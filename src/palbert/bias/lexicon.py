@@ -75,6 +75,8 @@ def _parse(path: Path) -> dict[str, Any]:
     """Read the tables of a file; raise DataError unless it has the form of a lexicon."""
     try:
         values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}.", hint="Give a TOML file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not a TOML file: {error}.", hint="See docs/guides/bias.md for an example.") from None
     for key in values:

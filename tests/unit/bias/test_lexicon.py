@@ -62,6 +62,11 @@ def test_an_axis_can_be_replaced(write: Write) -> None:
     assert read_lexicon(path).axes["age"].groups == ("a", "b")
 
 
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.toml: cannot be read: No such file"):
+        read_lexicon(tmp_path / "none.toml")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
