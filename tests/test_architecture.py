@@ -40,6 +40,7 @@ ROWS = {
     "data": 5,
     "recipe": 4,
     "tasks": 3,
+    "bias": 3,
     "targets": 2,
     "readers": 2,
     "batch": 1,

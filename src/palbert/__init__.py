@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
     from palbert.serving.serve import serve
+    from palbert.verbs.audit_bias import BiasAudit, audit_bias
     from palbert.verbs.card import card
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "BiasAudit",
     "Explanation",
     "Exported",
     "Optimizer",
@@ -49,6 +51,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "audit_bias",
     "card",
     "check_data",
     "compare",
@@ -83,6 +86,8 @@ _HOMES = {
     "Run": "verbs.run",
     "Submission": "reproduction.submit",
     "card": "verbs.card",
+    "BiasAudit": "verbs.audit_bias",
+    "audit_bias": "verbs.audit_bias",
     "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",

@@ -11,7 +11,12 @@ import pytest
 from palbert.registry import OBJECTIVES
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
-PAGES = {"smart.md": ("smart", "proximal"), "rdrop.md": ("rdrop",), "simcse.md": ("simcse", "supervised-simcse")}
+PAGES = {
+    "smart.md": ("smart", "proximal"),
+    "rdrop.md": ("rdrop",),
+    "simcse.md": ("simcse", "supervised-simcse"),
+    "swaps.md": ("swap-invariance",),
+}
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in PAGES.items() for name in names])

@@ -80,6 +80,7 @@ class FakeService:
     def __init__(self, reports: Mapping[str, Path] | None = None, *, tasks: dict[str, Any] | None = None) -> None:
         self.tasks = tasks or TASKS
         self.reports = dict(reports or {})
+        self.bias: dict[str, Any] = {}
         self.names = ["demo"]
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -109,6 +110,7 @@ class FakeService:
                 "name": name,
                 "default": place == 0,
                 "report": f"/report/{name}" if name in self.reports else None,
+                "bias": self.bias.get(name),
                 **about,
             }
             for place, name in enumerate(self.names)

@@ -293,3 +293,17 @@ def test_runs_are_chosen_by_name(open_page: OpenPage, service: FakeService) -> N
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask other")
     expect(card(page, "mood")).to_be_visible()
     assert service.asked[-1]["run"] == "other"
+
+
+def test_an_audit_of_bias_is_shown_with_its_limits(open_page: OpenPage, service: FakeService) -> None:
+    page = open_page()
+    expect(page.locator("#bias")).to_be_hidden()
+    task = {"name": HOSTILE, "overall": "9 pairs.", "groups": 3, "significant": 1, "largest": ["age: old +1.000"]}
+    audit = {"tasks": [task], "rows_from": "templates", "limits": ["These words only."], "is_stale": True}
+    service.bias = dict.fromkeys(service.names, audit)
+    page = open_page()
+    page.get_by_text("Do answers change when a text names another group of people?").click()
+    expect(page.locator("#bias-tasks")).to_contain_text("9 pairs. 1 of 3 groups have a significant shift.")
+    expect(page.locator("#bias-tasks")).to_contain_text(HOSTILE)
+    expect(page.locator("#bias-limits")).to_contain_text("The model has changed since this audit.")
+    expect(page.locator("#bias-limits")).to_contain_text("These words only.")

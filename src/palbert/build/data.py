@@ -9,6 +9,7 @@ import numpy as np
 
 from palbert.data.dataset import Dataset
 from palbert.data.held_out_split import load_part
+from palbert.data.identity_swaps import with_swapped_copies
 from palbert.data.overlap import RowIndex, find_overlap, index_rows
 from palbert.data.split_column import marked_splits
 from palbert.data.tokenizer import TextTokenizer
@@ -33,6 +34,8 @@ def load_training_sets(recipe: Recipe, tokenizer: TextTokenizer) -> dict[str, Tr
 def load_training_set(recipe: Recipe, spec: SetSpec, tokenizer: TextTokenizer) -> TrainingSet[Dataset]:
     """Read one training set of a recipe; leave out rows that its task must not share with dev or test."""
     rows = _without_overlap(spec.task, load_rows(spec, tokenizer), tokenizer)
+    if spec.swapped:
+        rows = with_swapped_copies(rows, tokenizer)
     return TrainingSet.of(spec, rows, batch_size=recipe.batch_size(spec))
 
 

@@ -1,4 +1,4 @@
-"""palbert audit: what a service was asked, and what it answered."""
+"""palbert audit: what a service was asked and answered, and whether answers depend on groups of people."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from typing import Annotated, Any
 
 import typer
 
-from palbert.commands.arguments import Force
+from palbert.commands.arguments import Checkpoint, Force, Json, Run, SpreadsheetSafe, Trust
 from palbert.errors import PalbertError
 from palbert.terminal import say
 
+BiasOut = Annotated[Path | None, typer.Option("--out", help="The folder to write. [RUN/audits/bias]")]
+TaskNames = Annotated[list[str] | None, typer.Option("--task", "-t", help="Only this task; repeatable.")]
+Files = Annotated[
+    list[Path] | None, typer.Option("--file", help="Sentences in the form of the EEC or of CrowS-Pairs; repeatable.")
+]
+LexiconFile = Annotated[Path | None, typer.Option("--lexicon", help="A TOML file with axes and words of your own.")]
+Rows = Annotated[int, typer.Option(min=1, help="Dev rows per task; chosen at random if there are more.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the choice of rows, intervals and p-values.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+
 audit_app = typer.Typer(
     no_args_is_help=True,
-    help="See what a service was asked and what it answered.\n\nExample:  palbert audit log runs/demo",
+    help="See what a service was asked, and whether answers depend on the group of people that a text names.\n\n"
+    "Example:  palbert audit bias runs/demo",
 )
-
-
-@audit_app.callback()
-def _group() -> None:
-    pass  # without it, a group of one command would be that command
 
 
 @audit_app.command("log")
@@ -62,6 +68,56 @@ def audit_log(
         return
     for entry in entries:
         say(_line(entry))
+
+
+@audit_app.command("bias")
+def audit_bias(
+    run: Run,
+    out: BiasOut = None,
+    task: TaskNames = None,
+    file: Files = None,
+    lexicon: LexiconFile = None,
+    rows: Rows = 5000,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = None,
+    device: Device = "auto",
+    spreadsheet_safe: SpreadsheetSafe = False,
+    as_json: Json = False,
+    force: Force = False,
+    trust: Trust = False,
+) -> None:
+    """Rewrite texts so that they name another group of people, and measure how far the answers change.
+
+    Gender, names by origin, race, religion, nationality, age, disability and sexual orientation; on dev rows and on
+    templates. Writes bias.json, swaps.csv with every pair and both answers, and bias.html.
+
+    Example commands:
+
+    palbert audit bias runs/demo
+
+    palbert audit bias runs/demo --task sst --file eec.tsv --lexicon my-groups.toml --out audits/sst
+    """
+    from palbert.reporting.bias import bias_table
+    from palbert.verbs.audit_bias import audit_bias as audit
+
+    found = audit(
+        run,
+        out=out,
+        tasks=task or None,
+        files=file or (),
+        lexicon=lexicon,
+        rows=rows,
+        checkpoint=checkpoint,
+        device=device,
+        seed=seed,
+        spreadsheet_safe=spreadsheet_safe,
+        force=force,
+    )
+    if as_json:
+        say(json.dumps(found.summary, indent=1, ensure_ascii=False))
+        return
+    say(bias_table(found.summary).text())
+    logging.getLogger(__name__).info("Everything: %s", found.folder / "bias.html")
 
 
 def _write(out: Path, entries: Iterable[dict[str, Any]], *, replace: bool) -> None:

@@ -53,6 +53,8 @@ class TrainingSet(Generic[RowsType]):
     """Whether each text of a row is a sequence of its own."""
     triplets: bool = False
     """Whether the rows are triplets, which terms contrast and no head answers."""
+    together: int = 1
+    """How many neighbouring rows are always in the same batch: 2 for rows and their copies."""
     weights: NDArray[np.float32] | None = None
     """What the loss of each row is multiplied by, (rows,), with mean 1; None where all rows count alike."""
     teacher_outputs: NDArray[np.float32] | None = None
@@ -77,6 +79,7 @@ class TrainingSet(Generic[RowsType]):
             batch_size=batch_size,
             siamese=spec.siamese,
             triplets=spec.triplets,
+            together=2 if spec.swapped else 1,
             weights=weights,
         )
 

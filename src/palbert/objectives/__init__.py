@@ -37,6 +37,8 @@ class Goal:
     """Whether the set's sequences are joint pairs."""
     has_teachers: bool = False
     """Whether the task has teachers, whose outputs are part of its batches."""
+    has_swaps: bool = False
+    """Whether every row of a batch is followed by its copy that names another group of people."""
 
     @classmethod
     def of(cls, spec: SetSpec, loss: Loss) -> Goal:
@@ -49,6 +51,7 @@ class Goal:
             dropout=task.dropout,
             joint=spec.joint,
             has_teachers=bool(task.teachers),
+            has_swaps=spec.swapped,
         )
 
 

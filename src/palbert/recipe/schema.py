@@ -130,8 +130,9 @@ class Recipe(Value):
         return {name: spec.factor for name, spec in self.sets.items() if spec.factor != 1}
 
     def batch_size(self, spec: SetSpec) -> int:
-        """Return the examples of a set per step."""
-        return spec.batch_size or self.training.batch_size
+        """Return the examples of a set per step; an even number where rows come with copies."""
+        size = spec.batch_size or self.training.batch_size
+        return size + size % 2 if spec.swapped else size
 
 
 def _over(section: Any, phase: Any) -> Any:

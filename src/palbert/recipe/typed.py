@@ -86,9 +86,9 @@ class ExtraSet(FileSettings, total=False):
     """A further training set of a task, sampled separately: `[tasks.quora.extra.snli]`."""
 
     train: Files
-    """Training files, read as one set."""
-    form: Literal["rows", "triplets"]
-    """Rows as the task has them, or triplets (anchor, positive, hard negative) for objectives that contrast them."""
+    """Training files, read as one set; the task's own for `form = "identity-swaps"` unless given."""
+    form: Literal["rows", "triplets", "identity-swaps"]
+    """Rows as the task has them, triplets to contrast, or rows with copies that name another group of people."""
     text: str | Sequence[str]
     """Text columns; the task's unless given. Triplets: three, or premise and hypothesis, which is the default."""
     label: str | None

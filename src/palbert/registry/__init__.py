@@ -129,6 +129,7 @@ OBJECTIVES = Registry(
         "simcse": "palbert.objectives.simcse:SimCSE",
         "smart": "palbert.objectives.smart:SMART",
         "supervised-simcse": "palbert.objectives.supervised_simcse:SupervisedSimCSE",
+        "swap-invariance": "palbert.objectives.swap_invariance:SwapInvariance",
     },
 )
 BALANCES = Registry(

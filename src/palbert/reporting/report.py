@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from palbert.inference.results import TaskResult
 from palbert.metrics import Formula, Values, find_metric, is_metric, overall
 from palbert.reporting import plots
 from palbert.reporting.assessment import Assessment
+from palbert.reporting.bias import BEGIN, END, bias_section
 from palbert.reporting.bootstrap import bounds
 from palbert.reporting.page import Plot, plot, render
 from palbert.reporting.report_task import Resampled, TaskSection, task_section
@@ -55,6 +57,8 @@ class RunReport:
     """The scored words of wrong rows, by task and row; errors without them are shown without colours."""
     max_lengths: dict[str, int] = field(default_factory=dict)
     """The length at which rows are truncated, in tokens, by set."""
+    bias: Mapping[str, Any] | None = None
+    """The summary of an audit of bias, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,7 @@ def render_report(report: RunReport) -> str:
         learning_summary=_learning_summary(report.records),
         data=_data_rows(report),
         data_plots=_length_plots(report),
+        bias_section=Markup(f"{BEGIN}{bias_section(report.bias)}{END}"),
     )
 
 

@@ -25,6 +25,7 @@ INSIDE = (
     SUBMISSION,
     r"tensorboard/(.+/)?events\.out\.tfevents\.[^/]+",
     rf"evaluations/[^/]+/({REPORT}|{PREDICTIONS})",
+    r"audits/bias/(bias\.(json|html)|swaps\.csv|palbert\.sha256)",
 )
 WRITTEN = re.compile(rf"(pretrained/)?({'|'.join(INSIDE)})|pretrained/({ENCODER}|{REPORT}|{RECORDS})")
 """Paths, from the run folder, of what palbert writes into the run's folders."""

@@ -122,6 +122,16 @@ class RunFolder:
         """Reports and predictions of other checkpoints and of other rows, one folder each."""
         return self.path / "evaluations"
 
+    @property
+    def audits(self) -> Path:
+        """Audits of the run, one folder each."""
+        return self.path / "audits"
+
+    @property
+    def bias(self) -> Path:
+        """The audit of bias."""
+        return self.audits / "bias"
+
     def report(self, suffix: str, *, split: str = "dev") -> Path:
         """report.<suffix>, or report-<split>.<suffix> for a split other than dev."""
         return self.path / (f"report.{suffix}" if split == "dev" else f"report-{split}.{suffix}")
@@ -205,7 +215,7 @@ class RunFolder:
     @property
     def _replaced(self) -> list[Path]:
         """The folders that a new run replaces."""
-        return [self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations]
+        return [self.predictions, self.submission, self.checkpoints, self.tensorboard, self.evaluations, self.audits]
 
     def _refuse_foreign(self, folders: list[Path]) -> None:
         """Raise RunFolderError if folders of the run hold something that palbert did not write."""

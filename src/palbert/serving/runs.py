@@ -16,6 +16,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.serving.model import ServedModel
 from palbert.serving.problems import Problem
 from palbert.tasks.spec import Task
+from palbert.verbs.audit_bias_files import read_bias
 from palbert.verbs.texts import Text
 
 EXAMPLES = 6
@@ -66,6 +67,7 @@ def describe(model: ServedModel, *, is_default: bool) -> dict[str, Any]:
         "default": is_default,
         "encoder": report.get("encoder"),
         "report": f"/report/{quote(model.name, safe='')}" if folder.report("html").is_file() else None,
+        "bias": read_bias(folder),
         "tasks": {task.name: _task(task, report) for task in model.tasks.values()},
     }
 

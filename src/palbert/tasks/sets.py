@@ -82,6 +82,8 @@ class SetSpec:
     """Factor on how often the set is drawn, with samplers that draw."""
     triplets: bool = False
     """Whether the rows are triplets, which terms contrast and no head answers."""
+    swapped: bool = False
+    """Whether rows come with copies that name another group of people; a batch has both or none."""
 
     @property
     def siamese(self) -> bool:
@@ -139,16 +141,21 @@ def sets_of(task: Task) -> dict[str, SetSpec]:
 
 
 def _extra_set(task: Task, name: str, extra: ExtraSet) -> SetSpec:
-    triplets = extra.form == "triplets"
+    triplets, swapped = extra.form == "triplets", extra.form == "identity-swaps"
+    files = _triplet_files(task, extra) if triplets else _with_own(files_of(task, "train"), extra)
+    if swapped and extra.train == task.train:  # without the rows that belong to dev
+        own = files_of(task, "train")
+        files = replace(files, sources=own.sources, marked=own.marked, held_out=own.held_out)
     return SetSpec(
         name=f"{task.name}+{name}",
         task=task,
         place=f"tasks.{task.name}.extra.{name}",
-        files=_triplet_files(task, extra) if triplets else _with_own(files_of(task, "train"), extra),
+        files=files,
         max_length=extra.max_length or task.max_length,
         batch_size=extra.batch_size or task.batch_size,
         factor=extra.factor,
         triplets=triplets,
+        swapped=swapped,
     )
 
 

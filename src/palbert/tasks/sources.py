@@ -112,9 +112,9 @@ class ExtraSet(FileSettings):
     """A further training set of a task, sampled separately: `[tasks.quora.extra.snli]`."""
 
     train: Sources = Field(min_length=1)
-    """Training files, read as one set."""
-    form: Literal["rows", "triplets"] = "rows"
-    """Rows as the task has them, or triplets (anchor, positive, hard negative) for objectives that contrast them."""
+    """Training files, read as one set; the task's own for `form = "identity-swaps"` unless given."""
+    form: Literal["rows", "triplets", "identity-swaps"] = "rows"
+    """Rows as the task has them, triplets to contrast, or rows with copies that name another group of people."""
     text: tuple[str, ...] | None = None
     """Text columns; the task's unless given. Triplets: three, or premise and hypothesis, which is the default."""
     label: str | None = None

@@ -117,6 +117,7 @@ class Task(FileSettings):
         if not isinstance(values, dict):
             return values
         values = _with_held_out(with_lists(values, "train", "dev", "test", "teachers", "drop_overlap"))
+        values = _with_own_files(values)
         target = target_class(values.get("target"))
         if target is not None:
             values.setdefault("loss", target.losses[0] if target.losses else Component(name=""))
@@ -231,7 +232,7 @@ class Task(FileSettings):
         """Yield the text columns that files and extra sets have in place of the task's, by their place."""
         files = {split: getattr(self, split) for split in ("train", "dev", "test")}
         for name, extra in self.extra.items():
-            if extra.form == "rows":
+            if extra.form != "triplets":
                 files[f"extra.{name}.train"] = extra.train
                 if extra.text is not None:
                     yield f"extra.{name}", extra.text
@@ -257,6 +258,19 @@ class Task(FileSettings):
     def metric(self) -> str:
         """The metric that stands for the task in the overall score."""
         return self.metrics[0]
+
+
+def _with_own_files(values: dict[str, Any]) -> dict[str, Any]:
+    """Let extra sets of swaps be made from the task's own training files, where they name no others."""
+    extra = values.get("extra")
+    if not isinstance(extra, dict) or not values.get("train"):
+        return values
+    own = {
+        name: {**each, "train": values["train"]}
+        for name, each in extra.items()
+        if isinstance(each, dict) and each.get("form") == "identity-swaps" and not each.get("train")
+    }
+    return {**values, "extra": {**extra, **own}} if own else values
 
 
 def _with_held_out(values: dict[str, Any]) -> dict[str, Any]:

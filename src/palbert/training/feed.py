@@ -8,12 +8,11 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from palbert.batch import PackedBatch
 from palbert.data.collate import Filling, Portion, collate
-from palbert.data.streams import Stream
+from palbert.data.streams import Stream, cut
 from palbert.data.tokenizer import Template
 from palbert.data.training_set import TokenizedRows, TrainingSet
 from palbert.runtime.distributed import Ranks
@@ -54,7 +53,8 @@ class Feed:
     ) -> None:
         self.sets = dict(sets)
         self.streams = {
-            name: Stream(name, rows=len(each), batch_size=each.batch_size, seed=seed) for name, each in sets.items()
+            name: Stream(name, rows=len(each), batch_size=each.batch_size, seed=seed, together=each.together)
+            for name, each in sets.items()
         }
         self.template = template
         self.device = device
@@ -99,13 +99,14 @@ class Feed:
         pieces: list[list[Portion]] = [[] for _ in range(self.accumulation * batches)]
         for number, name in enumerate(sets):
             rows = self.streams[name].batch(draws[name])
-            of_ranks = np.array_split(rows, self.ranks.size)
+            together = self.sets[name].together
+            of_ranks = cut(rows, self.ranks.size, together=together)
             by_rank = tuple(map(len, of_ranks))
             # With fewer rows than processes, some take a row with share 0, so that all have the same sets in a step.
             counted, own = bool(by_rank[self.ranks.rank]), of_ranks[self.ranks.rank]
-            own = own if counted else rows[-1:]
+            own = own if counted else rows[-together:]
             first = number % batches * self.accumulation
-            for place, part in enumerate(np.array_split(own, self.accumulation), first):
+            for place, part in enumerate(cut(own, self.accumulation, together=together), first):
                 if len(part):
                     share = counted * len(part) / len(rows)
                     pieces[place].append(self.sets[name].portion(part, share=share, rows_by_rank=by_rank))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch
-from palbert.data.streams import Stream
+from palbert.data.streams import Stream, cut
 from palbert.errors import DeviceError
 from palbert.runtime.memory import bytes_of, peak_bytes
 from palbert.training.execution import Eager, Graphs
@@ -76,7 +76,9 @@ def largest_loads(trainer: Trainer, draws: dict[str, int]) -> list[Load]:
             pieces = np.zeros(((len(sets) if feed.separate else 1), feed.accumulation))
             for place, name in enumerate(sets):
                 rows = lengths[name][feed.streams[name].batch(draws[name])]
-                pieces[place % len(pieces)] += [part.sum() for part in np.array_split(rows, feed.accumulation)]
+                pieces[place % len(pieces)] += [
+                    part.sum() for part in cut(rows, feed.accumulation, together=feed.sets[name].together)
+                ]
             tokens, kind = int(pieces.max()), tuple(sets)
             if kind not in largest or tokens > largest[kind].tokens:
                 largest[kind] = Load(number, dict(draws), kind, tokens)
@@ -191,7 +193,13 @@ def _smaller(feed: Feed, share: float) -> Feed:
     """Return a feed whose batches have a share of the rows, at least one of each set."""
     smaller = copy.copy(feed)
     smaller.streams = {
-        name: Stream(name, rows=each.rows, batch_size=max(1, round(each.batch_size * share)), seed=each.seed)
+        name: Stream(
+            name,
+            rows=each.rows,
+            batch_size=each.together * max(1, round(each.batch_size / each.together * share)),
+            seed=each.seed,
+            together=each.together,
+        )
         for name, each in feed.streams.items()
     }
     return smaller

@@ -83,7 +83,7 @@ def _sets_and_splits(task: Task) -> list[SetSpec]:
     """Return the training sets of a task, then its dev and test rows, which are read as its own training set is."""
     sets = sets_of(task)
     dev, test = (replace(sets[task.name], files=files_of(task, split)) for split in ("dev", "test"))
-    return [*sets.values(), dev, test]
+    return [*(each for each in sets.values() if not each.swapped), dev, test]
 
 
 def label_shares(summary: SplitSummary) -> str:

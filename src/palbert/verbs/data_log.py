@@ -47,7 +47,7 @@ def describe_held_out(task: Task, *, train: Dataset, dev: Dataset) -> str:
 def _details(spec: SetSpec, dataset: Dataset, tokenizer: TextTokenizer) -> Iterator[str]:
     """Yield how many rows there are, how many are cut, and how many were left out and why."""
     cut = count_truncated(dataset.tokens, tokenizer.template, max_length=spec.max_length, siamese=spec.siamese)
-    yield f"{len(dataset):,} {'triplets' if spec.triplets else 'rows'}"
+    yield f"{len(dataset):,} {'triplets' if spec.triplets else 'rows and swapped copies' if spec.swapped else 'rows'}"
     if cut:
         yield f"{cut:,} cut at {spec.max_length} tokens"
     if dataset.dropped:

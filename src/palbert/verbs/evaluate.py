@@ -37,6 +37,7 @@ from palbert.runtime.visible import visible
 from palbert.tasks.sets import files_of
 from palbert.tasks.sources import FileSettings, Split
 from palbert.training.hooks import read_records
+from palbert.verbs.audit_bias_files import read_bias
 from palbert.verbs.baselines import baselines_of, read_baselines
 from palbert.verbs.decide import choose_decisions
 from palbert.verbs.error_words import error_words
@@ -201,6 +202,7 @@ def _render(
                 for name, each in train.items()
             },
             max_lengths={name: spec.max_length for name, spec in recipe.sets.items()},
+            bias=read_bias(RunFolder(report.run)) if report.page == RunFolder(report.run).report("html") else None,
         )
     )
 

@@ -114,7 +114,7 @@ class SimilarRows:
         known = recipe.provenance.data_sha256 if recipe.provenance else {}
         loaded = []
         for spec in recipe.sets.values():
-            if spec.task.name != task.name or spec.triplets or not spec.files.sources:
+            if spec.task.name != task.name or spec.triplets or spec.swapped or not spec.files.sources:
                 continue
             refuse_unwanted()
             each = load_training_set(recipe, spec, self.tokenizer)

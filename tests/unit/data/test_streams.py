@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from palbert.data.streams import Stream
+from palbert.data.streams import Stream, cut
 
 
 def take(stream: Stream, batches: int) -> list[int]:
@@ -58,3 +58,18 @@ def test_the_order_is_that_of_a_permutation_by_numpy() -> None:
     order = np.random.default_rng([3, zlib.crc32(b"a"), 1]).permutation(1000)
     found = Stream("a", rows=1000, batch_size=1000, seed=3).batch(1000)
     assert found.dtype == np.int64 and np.array_equal(found, order)
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 6])
+def test_neighbours_stay_together(batch_size: int) -> None:
+    stream = Stream("a", rows=10, batch_size=batch_size, seed=0, together=2)
+    taken = take(stream, 20)
+    assert all(first % 2 == 0 and second == first + 1 for first, second in zip(taken[::2], taken[1::2], strict=True))
+    assert sorted(taken[:10]) == list(range(10)) and taken[:10] != taken[10:20]
+
+
+def test_a_cut_keeps_neighbours_together_and_loses_no_row() -> None:
+    parts = cut(np.arange(10), 3, together=2)
+    assert [part.tolist() for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert [len(part) for part in cut(np.arange(10), 3)] == [4, 3, 3]
+    assert [len(part) for part in cut(np.arange(2), 3, together=2)] == [2, 0, 0]

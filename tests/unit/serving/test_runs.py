@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import palbert
+
 pytest.importorskip("starlette", reason="needs Starlette: pip install 'palbert[serve]'")
 
 from palbert.errors import PalbertError
@@ -119,3 +121,11 @@ def test_a_version_without_a_task_or_with_other_input_is_refused(model: ServedMo
 def test_every_task_has_answered_before_the_first_client_asks(model: ServedModel, passes: list[int]) -> None:
     warm_up(model)
     assert len(passes) == len(model.tasks)
+
+
+def test_an_audit_of_bias_is_part_of_what_is_said_about_a_run(named: Any, served_copy: Path) -> None:
+    assert describe(named("demo", served_copy), is_default=True)["bias"] is None
+    found = palbert.audit_bias(served_copy, tasks=["sst"])
+    about = describe(named("demo", served_copy), is_default=True)["bias"]
+    assert [task["name"] for task in about["tasks"]] == ["sst"] and not about["is_stale"]
+    assert about["limits"] == found.summary["limits"]

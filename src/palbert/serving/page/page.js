@@ -1,6 +1,7 @@
 /* The page: which run and tasks are asked, the texts that are typed, and the table that is answered. */
 
 import { allowDialog, ask, fetchText, forgetKey, onKey, storedKey } from "./page.api.js";
+import { showBias } from "./page.bias.js";
 import { element, find, showProblem } from "./page.dom.js";
 import { FileSection } from "./page.file.js";
 import { Side } from "./page.side.js";
@@ -71,6 +72,7 @@ class Page {
     find("facts").title = fingerprint;
     find("report").hidden = !this.run.report;
     find("report").href = `report/${encodeURIComponent(name)}`;
+    showBias(this.run.bias);
     find("kinds").hidden = kinds.size < 2;
     this.chosen = new Set(tasks.map(([task]) => task));
     for (const side of this.sides) side.reset();

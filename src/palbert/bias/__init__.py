@@ -1,0 +1,1 @@
+"""Bias: texts about one group rewritten for another, and how far a model's answers change with that."""
