@@ -10,7 +10,10 @@ import typer
 from palbert.commands.arguments import Checkpoint, Force, RunOrEncoder, Trust
 from palbert.terminal import say
 
-To = Annotated[Literal["onnx", "transformers", "sentence-transformers"], typer.Option("--to", help="What to write.")]
+To = Annotated[
+    Literal["onnx", "transformers", "sentence-transformers", "cross-encoder"],
+    typer.Option("--to", help="What to write."),
+]
 Out = Annotated[Path, typer.Option("--out", help="The folder to write.")]
 Pooling = Annotated[
     Literal["mean", "cls"] | None, typer.Option(help="For an encoder. [that of all tasks, or else mean]")
@@ -20,7 +23,7 @@ TaskNames = Annotated[
     typer.Option(
         "--task",
         "-t",
-        help="A task of a graph; repeatable. [all] For an encoder, the task whose LoRA is merged.",
+        help="The task; for a graph repeatable, all unless given. For an encoder, the task whose LoRA is merged.",
     ),
 ]
 WithoutAdapters = Annotated[bool, typer.Option("--without-adapters", help="For an encoder: leave adapters out.")]
@@ -50,6 +53,8 @@ def export(
     palbert export runs/demo --to onnx --out exported/demo
 
     palbert export runs/demo --to onnx --task sst --precision int8 --out exported/sst
+
+    palbert export runs/demo --to transformers --task sst --out exported/sst-model
 
     palbert export runs/demo --to sentence-transformers --out exported/vectors
     """

@@ -16,11 +16,11 @@ from palbert.registry.trust import trusting
 from palbert.reporting.display import Table
 from palbert.runtime.files import new_folder
 from palbert.runtime.run_folder import RunFolder
-from palbert.verbs.exports import FORMS, Checked, Form, Source, Wanted
+from palbert.verbs.exports import FORMS, Checked, Form, Source, Wanted, form_of
 from palbert.verbs.exports.export_folder import record_export, refuse_to_replace_export
 from palbert.verbs.exports.form import Precision
 
-FormName = Literal["onnx", "transformers", "sentence-transformers"]
+FormName = Literal["onnx", "transformers", "sentence-transformers", "cross-encoder"]
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +72,12 @@ def export(
     Args:
         run: The run folder, or an encoder.
         out: The folder to write.
-        to: "onnx": a graph with the heads of all tasks, and a script that answers with it. "transformers" and
-            "sentence-transformers": the encoder.
+        to: "onnx": a graph with the heads of all tasks, and a script that answers with it. "transformers": the encoder,
+            or with `task` the whole model of a task. "sentence-transformers": the encoder. "cross-encoder": the whole
+            model of a task on pairs, for sentence-transformers.
         checkpoint: "best", "last" or "best-<task>"; the best unless given.
-        task: For a graph, the task or tasks in it; all unless given. For an encoder, the task whose LoRA is merged into
-            the weights, where tasks have their own.
+        task: The task or tasks in a graph, all unless given; the task of a whole model. For an encoder, the task whose
+            LoRA is merged into the weights, where tasks have their own.
         pooling: For an encoder, how token states become one vector: the one that all tasks have, or else "mean", unless
             given. A folder for transformers has none; it is checked with this one.
         without_adapters: Export the encoder without the adapters that it was trained with.
@@ -95,7 +96,8 @@ def export(
     with trusting(trust):
         source = _open(run, checkpoint)
     tasks = (task,) if isinstance(task, str) else tuple(task or ())
-    form = FORMS[to](source, Wanted(tasks, pooling, without_adapters, precision))
+    wanted = Wanted(tasks, pooling, without_adapters, precision)
+    form = form_of(to, wanted)(source, wanted)
     checked = _write(form, Path(out), check=check, force=force)
     difference, lines = (None, ()) if checked is None else (checked.difference, checked.lines)
     return Exported(Path(out), to, form.content, form.pooling, difference, lines)
