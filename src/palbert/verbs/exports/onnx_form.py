@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import torch
 
 from palbert.build import build_inference
 from palbert.errors import DataError
 from palbert.inference.onnx_graph import OPSET, input_names, record_graph, write_graph
+from palbert.tasks.spec import Task
 from palbert.verbs.exports.answers import describe_answers
 from palbert.verbs.exports.check_rows import Row, rows_of
 from palbert.verbs.exports.form import Checked, Form, Precision, Source, Wanted, compared
-from palbert.verbs.predict import Predictor
+from palbert.verbs.predict import Prediction, Predictor
 from palbert.verbs.texts import columns_of
 
 TOLERANCE = 1e-4
@@ -100,7 +102,7 @@ class OnnxForm(Form):
         predictor = Predictor(self.source.opened, self.source.machine)
         same = [
             (name, [_answer(mine) == _answer(vars(own)) for mine, own in zip(answers[name], theirs, strict=True)])
-            for name, theirs in ((name, predictor.predict(name, own)) for name, own in rows.items())
+            for name, theirs in ((task.name, self._answers(predictor, task, expected)) for task in self.tasks)
         ]
         return Checked(difference, (self._verdict(difference), *_shares(same), *self._speeds(model, predictor, rows)))
 
@@ -113,6 +115,11 @@ class OnnxForm(Form):
             tokens = tuple(opened.tokenizer(column) for column in columns_of(task, rows[task.name]))
             outputs[task.name] = inference.outputs(task, tokens, title=f"checking {task.name}").numpy()
         return outputs
+
+    @staticmethod
+    def _answers(predictor: Predictor, task: Task, outputs: dict[str, Any]) -> list[Prediction]:
+        """Return palbert's answers for outputs of its own."""
+        return predictor.predictions(task, torch.from_numpy(outputs[task.name]), None)
 
     def _verdict(self, difference: float) -> str:
         if self.int8:
