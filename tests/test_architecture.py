@@ -66,8 +66,9 @@ TESTED_ELSEWHERE = {
 """Files without a test file at the same place, and where they are tested."""
 SHAPELESS = {"util", "utils", "common", "misc", "helpers"}
 ONLY_IN_TESTS = {"transformers", "scipy", "sklearn"}
-WRAPPERS = {"sklearn.py", "verbs/export_check.py"}
-"""Files about such a library: a wrapper that users import with it, and the check that it loads what is exported."""
+WRAPPERS = {"sklearn.py", "verbs/export_check.py", "build/modeling_palbert.py"}
+"""Files about such a library: a wrapper that users import with it, the check that it loads what is exported, and a
+model file that is exported."""
 
 
 def part_of(path: Path) -> str:

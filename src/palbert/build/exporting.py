@@ -104,14 +104,14 @@ def write_encoder(folder: Path, encoder: Encoder, tokenizer: TextTokenizer, *, m
         max_length: Tokens that a text may have, special ones included.
     """
     config = encoder.config
-    settings = _settings(config, tokenizer)  # it raises an error where the family has no such encoder
+    settings = encoder_settings(config, tokenizer)  # it raises an error where the family has no such encoder
     prefix = FAMILIES[config.family].prefix
     weights = {name.removeprefix(prefix): value.detach().contiguous() for name, value in export(encoder).items()}
     safetensors.torch.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # safetensors hides its files from others
     tokenizer.save(folder / "tokenizer.json")
-    _write_json(folder / "config.json", settings)
-    _write_json(folder / "tokenizer_config.json", _tokenizer_settings(config, tokenizer, max_length))
+    write_json(folder / "config.json", settings)
+    write_json(folder / "tokenizer_config.json", tokenizer_settings(config, tokenizer, max_length))
 
 
 def write_sentence_modules(folder: Path, *, hidden_size: int, max_length: int, pooling: str) -> None:
@@ -121,14 +121,14 @@ def write_sentence_modules(folder: Path, *, hidden_size: int, max_length: int, p
         {"idx": number, "name": str(number), "path": place, "type": f"sentence_transformers.models.{kind}"}
         for number, (place, kind) in enumerate(kinds.items())
     ]
-    _write_json(folder / "modules.json", modules)
-    _write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
+    write_json(folder / "modules.json", modules)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": False})
     (folder / "1_Pooling").mkdir()
     switches = {switch: name == pooling for name, switch in POOLINGS.items()}
-    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden_size, **switches})
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden_size, **switches})
 
 
-def _settings(config: EncoderConfig, tokenizer: TextTokenizer) -> dict[str, Any]:
+def encoder_settings(config: EncoderConfig, tokenizer: TextTokenizer) -> dict[str, Any]:
     """Return the content of config.json."""
     values = write_config(config)
     padding = tokenizer.tokenizer.token_to_id(_special(tokenizer).get("pad_token", ""))
@@ -145,7 +145,8 @@ def _special(tokenizer: TextTokenizer) -> dict[str, str]:
     return {role: names[0] for role, names in found.items() if names}
 
 
-def _tokenizer_settings(config: EncoderConfig, tokenizer: TextTokenizer, max_length: int) -> dict[str, Any]:
+def tokenizer_settings(config: EncoderConfig, tokenizer: TextTokenizer, max_length: int) -> dict[str, Any]:
+    """Return the content of tokenizer_config.json."""
     types = ["token_type_ids"] if config.type_vocabulary_size > 1 else []
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -155,5 +156,6 @@ def _tokenizer_settings(config: EncoderConfig, tokenizer: TextTokenizer, max_len
     }
 
 
-def _write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as a file of JSON."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

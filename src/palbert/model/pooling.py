@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from palbert.batch import PackedBatch, Part
+from palbert.errors import PalbertError
+from palbert.model.attention.rectangle import CLOSED
 from palbert.options import check_number
 
 
@@ -42,6 +44,21 @@ class Pooling(nn.Module, ABC):
             (sequences of the part, hidden), in float32.
         """
 
+    def padded(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Return the same vectors from padded texts: what exported graphs compute. Optional.
+
+        Args:
+            states: The encoder's output, (texts, length, hidden).
+            mask: 1 for tokens of the text, 0 for padding, (texts, length).
+
+        Returns:
+            (texts, hidden), in float32.
+        """
+        raise PalbertError(
+            f"The pooling {type(self).__name__} does not say what it does with padded texts.",
+            hint="Give it a method `padded(states, mask)`.",
+        )
+
 
 class Cls(Pooling):
     """Take the state of each sequence's first token."""
@@ -49,6 +66,10 @@ class Cls(Pooling):
     def forward(self, hidden: Tensor, batch: PackedBatch, part: Part) -> Tensor:
         """Return (sequences, hidden)."""
         return hidden.index_select(0, batch.starts[part.sequences]).float()
+
+    def padded(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Return (texts, hidden)."""
+        return states[:, 0].float()
 
 
 class Pooler(Cls):
@@ -64,6 +85,11 @@ class Mean(Pooling):
         """Return (sequences, hidden)."""
         starts = batch.starts[part.sequences.start : part.sequences.stop + 1]
         return torch.segment_reduce(hidden[part.tokens].float(), "mean", lengths=starts.diff(), unsafe=True)
+
+    def padded(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Return (texts, hidden)."""
+        weights = mask.float()[:, :, None]
+        return (states.float() * weights).sum(1) / weights.sum(1)
 
 
 class Attention(Pooling):
@@ -95,3 +121,9 @@ class Attention(Pooling):
         vectors = torch.segment_reduce(self.dropout(weights) * states, "sum", lengths=lengths, unsafe=True)
         own = part.sequences.stop - part.sequences.start
         return vectors[:own] / total[:own]
+
+    def padded(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Return (texts, hidden)."""
+        states = states.float()
+        scores = (states * self.weight).sum(2).masked_fill(mask == 0, CLOSED)
+        return (scores.softmax(1)[:, :, None] * states).sum(1)

@@ -116,7 +116,7 @@ def test_an_export_is_replaced_with_force_unless_somebody_else_has_put_files_int
 ) -> None:
     out, encoder = tmp_path / "out", tmp_path / "encoder"
     palbert.export(trained, out=out, check=False)
-    with pytest.raises(RunFolderError, match=r"out: holds an encoder already\. Add --force"):
+    with pytest.raises(RunFolderError, match=r"out: holds an export already\. Add --force"):
         palbert.export(trained, out=out, check=False)
     (out / ".DS_Store").write_text("")  # a system's, which no author misses
     palbert.export(trained, out=out, to="transformers", check=False, force=True)
@@ -134,7 +134,7 @@ def test_an_export_is_replaced_with_force_unless_somebody_else_has_put_files_int
 def test_nothing_is_written_if_the_library_gives_other_vectors(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("palbert.verbs.export.vectors_of", lambda *_, **__: np.zeros((6, 32), np.float32))
+    monkeypatch.setattr("palbert.verbs.exports.encoder_form.vectors_of", lambda *_, **__: np.zeros((6, 32), np.float32))
     with pytest.raises(EncoderError, match=r"gives other vectors than palbert: .* Nothing was written\."):
         palbert.export(trained, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -143,7 +143,7 @@ def test_nothing_is_written_if_the_library_gives_other_vectors(
 def test_without_the_library_the_folder_is_written_unchecked(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("palbert.verbs.export.vectors_of", lambda *_, **__: None)
+    monkeypatch.setattr("palbert.verbs.exports.encoder_form.vectors_of", lambda *_, **__: None)
     assert palbert.export(trained, out=tmp_path / "out").difference is None
     assert "Not checked: sentence-transformers is not installed." in caplog.text
 
@@ -151,7 +151,11 @@ def test_without_the_library_the_folder_is_written_unchecked(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"to": "onnx"}, "Cannot export to 'onnx'. There are: transformers, sentence-transformers."),
+        ({"to": "tflite"}, "Cannot export to 'tflite'. Known: onnx, sentence-transformers, transformers."),
+        ({"precision": "int8"}, "--precision (precision) means nothing for --to sentence-transformers."),
+        ({"to": "onnx", "pooling": "mean"}, "--pooling (pooling) means nothing for --to onnx."),
+        ({"to": "onnx", "precision": "int4"}, "Cannot export in 'int4'. There are: fp32, int8."),
+        ({"task": ["sst", "quora"]}, "An encoder has one adapter at most, found the tasks sst, quora."),
         ({"pooling": "pooler"}, "Cannot export the pooling 'pooler'. There are: mean, cls."),
         ({"task": "ssst"}, "Unknown task 'ssst'."),
     ],

@@ -95,6 +95,6 @@ class GroupedPAL(Additions):
         """Return TS(h), (tokens, hidden)."""
         narrow = self.groups.product(hidden, self.down[layer])  # V_E · h
         fused = self.groups.product(narrow, self.query_key_values[layer])
-        fused = fused.view(len(hidden), 3, self.heads, -1)
+        fused = fused.view(hidden.shape[0], 3, self.heads, -1)
         mixed = attend(fused, sequences, dropout=self.dropout, scale=self.scale)  # (tokens, heads, width)
         return self.groups.product(mixed.flatten(1), self.up[layer])  # V_D · MH

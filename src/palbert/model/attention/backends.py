@@ -10,6 +10,7 @@ from torch import Tensor
 
 from palbert.model.attention.alone import attend_alone
 from palbert.model.attention.padded import attend_padded
+from palbert.model.attention.rectangle import Rectangle, attend_rectangle
 from palbert.model.attention.sequences import Sequences
 from palbert.model.kernels import has_triton
 
@@ -28,7 +29,8 @@ def attend(
 
     Back ends with one result: on CUDA in half precision a Triton kernel for short sequences or with a bias,
     and torch's variable-length flash attention for long ones or with a window; everywhere else padding for the
-    attention alone, which a single sequence outside training does without.
+    attention alone, which a single sequence outside training does without. A `Rectangle`, whose texts are padded
+    throughout, has plain products that graphs can record.
 
     Args:
         query_key_value: (tokens, 3, heads, width).
@@ -44,6 +46,8 @@ def attend(
         found = zip(pieces, sequences.by_part, strict=True)
         return torch.cat([attend(piece, part, dropout=dropout, scale=scale) for piece, part in found])
     scale = query_key_value.shape[-1] ** -0.5 if scale is None else scale
+    if isinstance(sequences, Rectangle):
+        return attend_rectangle(query_key_value, sequences, scale)
     prefers_kernel = not sequences.window and (sequences.bias is not None or sequences.are_short)
     if prefers_kernel and _kernel_takes(query_key_value):
         return _attend_kernel(query_key_value, sequences, dropout, scale)

@@ -27,7 +27,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, projected: Tensor, sequences: Sequences) -> Tensor:
         """Mix the values of each sequence, (tokens, 3 × hidden) to (tokens, hidden)."""
-        fused = projected.view(len(projected), 3, self.heads, -1)
+        fused = projected.view(projected.shape[0], 3, self.heads, -1)
         if self.rotary_base is not None:
             fused = sequences.rotations[self.rotary_base](fused)
         probability = self.probability if self.training else 0.0

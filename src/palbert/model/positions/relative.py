@@ -34,6 +34,12 @@ class RelativeBias(Table):
             return replace(sequences, bias=_by_head(F.embedding(buckets, table)))
         return replace(sequences, by_part=self._by_part(sequences, batch, look_up_each(table, buckets, task_tokens)))
 
+    def between(self, places: Tensor) -> Tensor:
+        """Return the bias of each pair of places, query and key, (heads, places, places)."""
+        distances = places - places[:, None]
+        found: Tensor = F.embedding(bucket_of(distances, self.num_embeddings), self.weight)
+        return found.permute(2, 0, 1)
+
     @staticmethod
     def _by_part(whole: Sequences, batch: PackedBatch, found: Sequence[Tensor]) -> list[Sequences]:
         """Give each part of a batch a bias of its own, so that its gradient is that of the part's task."""
