@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -18,6 +19,8 @@ from palbert.runtime.json_objects import parse_json
 from palbert.runtime.run_files import LEFT_BY_SYSTEMS
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.spreadsheet import safe_cell
+
+log = logging.getLogger(__name__)
 
 FILES = ("bias.json", "swaps.csv", "bias.html")
 COLUMNS = (
@@ -80,6 +83,8 @@ def show_in_report(folder: RunFolder, summary: Mapping[str, Any]) -> None:
     )
     if count:
         write_text(path, changed)
+    else:
+        log.info("%s is of an earlier palbert; palbert evaluate RUN writes one that shows the audit.", path)
 
 
 def read_bias(folder: RunFolder) -> dict[str, Any] | None:
