@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from palbert.verbs.pretrain import pretrain
     from palbert.verbs.run import Run
     from palbert.verbs.train import train
+    from palbert.verbs.tune import Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "Tuned",
     "check_data",
     "compare",
     "cross_validate",
@@ -63,6 +65,7 @@ __all__ = [
     "serve",
     "submit",
     "train",
+    "tune",
 ]
 
 _HOMES = {
@@ -95,6 +98,8 @@ _HOMES = {
     "serve": "serving.serve",
     "submit": "reproduction.submit",
     "train": "verbs.train",
+    "Tuned": "verbs.tune",
+    "tune": "verbs.tune",
 }
 
 
