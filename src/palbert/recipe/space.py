@@ -219,7 +219,8 @@ def _numbers(key: str, given: Mapping[str, Any]) -> tuple[Numbers | None, list[s
     elif step is not None and abs((high - low) / step - round((high - low) / step)) > 1e-9:
         problems.append(f"step: expected high − low to be a multiple of it, found {shown(step)}.")
     whole = all(isinstance(value, int) for value in numbers.values())
-    return Numbers(key, *((low, high) if whole else (float(low), float(high))), log=log, step=step), problems
+    low, high = (low, high) if whole else (float(low), float(high))
+    return Numbers(key, low, high, log=log, step=step), problems
 
 
 def own_parameters(space: Space, values: Mapping[str, Any]) -> dict[str, Parameter]:

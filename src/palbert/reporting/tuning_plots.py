@@ -19,7 +19,7 @@ Range = Mapping[str, Any]
 Point = tuple[float, float]
 
 HEIGHT = 250.0
-ROW = 42.0
+ROW = 60.0
 """Units between two settings."""
 
 
@@ -141,7 +141,9 @@ def slice_plot(key: str, values: Range, trials: Sequence[Trial], *, best: int) -
         axes = picture.figure.subplots()
         choices = values.get("choices")
         if values.get("log"):
-            axes.set_xscale("log")
+            _log_axis(axes, values)
+        elif isinstance(values.get("low"), int):
+            axes.xaxis.set_major_locator(whole_ticks(6))
         for trial in complete:
             value = trial["parameters"][key]
             x = value if choices is None else choices.index(value)
@@ -152,6 +154,15 @@ def slice_plot(key: str, values: Range, trials: Sequence[Trial], *, best: int) -
             axes.set_xlim(-0.5, len(choices) - 0.5)
         axes.yaxis.set_major_formatter(score_tick)
     return picture.svg
+
+
+def _log_axis(axes: Axes, values: Range) -> None:
+    """Make the horizontal axis logarithmic; label both ends and the middle, as powers need a font of their own."""
+    low, high = values["low"], values["high"]
+    ends = [low, math.sqrt(low * high), high]
+    axes.set_xscale("log")
+    axes.set_xticks(ends, [f"{end:.2g}" for end in ends])
+    axes.set_xticks([], minor=True)
 
 
 def pareto_front(points: Mapping[int, Point], front: Sequence[int], *, x: str, y: str) -> str:

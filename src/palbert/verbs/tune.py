@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palbert.errors import MissingExtraError, PalbertError, RunFolderError, StoppedError
+from palbert.errors import MissingExtraError, PalbertError, RunFolderError, StoppedError, TrainingError
 from palbert.readers import resolve_files
 from palbert.recipe.from_file import run_name
 from palbert.recipe.load import dump_recipe
@@ -136,6 +136,7 @@ def tune(
 
     Raises:
         StoppedError: Ctrl-C; `resume=True` continues. It is a KeyboardInterrupt.
+        TrainingError: All trials have failed.
     """
     if importlib.util.find_spec("optuna") is None:
         raise MissingExtraError("Tuning needs", package="optuna", extra="tune")
@@ -160,7 +161,14 @@ def tune(
                 Tuning(name, folder, chosen, load, seed=seed, plan=plan).run()
             except KeyboardInterrupt:
                 raise StoppedError(folder.path, verb="tune") from None
-    return Tuned(folder.path)
+    found = Tuned(folder.path)
+    if not found.summary["best"]:
+        reasons = [trial["reason"] for trial in found.summary["trials"] if trial["reason"]]
+        raise TrainingError(
+            f"{folder.path}: no trial is complete: {(reasons or ['no trial fits into the time'])[0].rstrip('.')}.",
+            hint="The .log file of each trial, in trials/, shows more.",
+        )
+    return found
 
 
 def _check_numbers(

@@ -173,11 +173,8 @@ class Tuning:
         say(f"trial {number}:{end}{score}{reason}{leader}; {done} of {max(self.plan.trials, done)}{eta}")
         progress.advance(left=left)
 
-    def _durations(self) -> list[float]:
-        return [each.result["wall"] for each in self.search.trials if each.state == "complete"]
-
     def _seconds_left(self, trials: int) -> float | None:
-        known = [each.result["wall"] for each in self.search.trials if each.state in ("complete", "pruned")]
+        known: list[float] = [each.result["wall"] for each in self.search.trials if each.state in ("complete", "pruned")]
         if not known:
             return None
         mean, longest = sum(known) / len(known), max(known)
@@ -188,7 +185,8 @@ class Tuning:
         """Whether another trial, and the runs with fresh seeds after it, would not end within the time limit."""
         if math.isinf(self.plan.limit):
             return False
-        longest = max(self._durations(), default=0.0)
+        durations = [each.result["wall"] for each in self.search.trials if each.state == "complete"]
+        longest = max(durations, default=0.0)
         rounds = 1 + math.ceil(2 * self.plan.confirm / self.plan.jobs)
         late = time.monotonic() - self.start + rounds * longest > self.plan.limit
         if late:
