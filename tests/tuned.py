@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 ROWS = [
-    {"text": f"{'good ' * (number % 5)}{'bad ' * (number % 3)}film", "label": number % 5 - number % 3 / 2 + number / 100}
+    {
+        "text": f"{'good ' * (number % 5)}{'bad ' * (number % 3)}film",
+        "label": number % 5 - number % 3 / 2 + number / 100,
+    }
     for number in range(24)
 ]
 """Rows whose label is a number, so that scores differ in their last digits where anything differs."""

@@ -54,7 +54,9 @@ def test_a_space_that_is_written_is_the_same_when_it_is_read(tmp_path: Path) -> 
 
 
 def test_keys_without_quotes_are_the_same_keys(tmp_path: Path) -> None:
-    space = read("[space]\noptimizer.layer_decay = { low = 0.7, high = 1.0 }\n[space.training]\nepochs = [2, 4]\n", tmp_path)
+    space = read(
+        "[space]\noptimizer.layer_decay = { low = 0.7, high = 1.0 }\n[space.training]\nepochs = [2, 4]\n", tmp_path
+    )
     assert [each.key for each in space.dimensions] == ["optimizer.layer_decay", "training.epochs"]
 
 
@@ -132,7 +134,9 @@ def test_a_recipes_own_values_are_parameters_where_the_space_has_them() -> None:
     }
 
 
-@pytest.mark.parametrize("value", [True, 3, 1e-5, 0.25, 'a "b"\n', ["x", 1], {"name": "a b", "c d": [1.5, False], "e": {}}])
+@pytest.mark.parametrize(
+    "value", [True, 3, 1e-5, 0.25, 'a "b"\n', ["x", 1], {"name": "a b", "c d": [1.5, False], "e": {}}]
+)
 def test_values_on_one_line_are_toml(value: Any) -> None:
     assert tomllib.loads(f"value = {inline(value)}")["value"] == value
     assert "\n" not in inline(value)

@@ -174,7 +174,9 @@ class Tuning:
         progress.advance(left=left)
 
     def _seconds_left(self, trials: int) -> float | None:
-        known: list[float] = [each.result["wall"] for each in self.search.trials if each.state in ("complete", "pruned")]
+        known: list[float] = [
+            each.result["wall"] for each in self.search.trials if each.state in ("complete", "pruned")
+        ]
         if not known:
             return None
         mean, longest = sum(known) / len(known), max(known)

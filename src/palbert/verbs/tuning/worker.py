@@ -67,13 +67,16 @@ class Worker:
         except BrokenPipeError:
             pass
         code = self.process.wait() if self.process else 0
+        self.close()
         if code in (STOPPED, -15):
             raise StoppedError(job.run, verb="tune")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return Outcome("failed", reason=f"its process ended with {how} (log: {job.log})")
 
     def _alive(self, job: Job) -> subprocess.Popen[str]:
-        if self.process is None or self.process.poll() is not None:
+        if self.process is not None and self.process.poll() is not None:
+            self.close()
+        if self.process is None:
             job.log.parent.mkdir(parents=True, exist_ok=True)
             with job.log.open("ab") as log:
                 self.process = subprocess.Popen(

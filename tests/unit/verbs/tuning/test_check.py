@@ -48,10 +48,8 @@ def test_all_problems_are_reported_together_each_once() -> None:
 
 def test_values_that_contradict_each_other_are_named_together() -> None:
     found = problems({"adapters": ["lora", "pal"], "adapters.rank": [4, 8]})
-    assert found == [
-        "space: adapters = pal, adapters.rank = 4: adapters: unknown option 'rank'. Known: dropout, heads, shared_projections, size.",
-        "space: adapters = pal, adapters.rank = 8: adapters: unknown option 'rank'. Known: dropout, heads, shared_projections, size.",
-    ]  # fmt: skip
+    problem = "adapters: unknown option 'rank'. Known: dropout, heads, shared_projections, size."
+    assert found == [f"space: adapters = pal, adapters.rank = {rank}: {problem}" for rank in (4, 8)]
 
 
 def test_a_large_space_is_checked_by_pairs() -> None:

@@ -37,7 +37,9 @@ def search(values: dict[str, Any], out: Path, **settings: Any) -> palbert.Tuned:
     return palbert.tune(values, **{"space": SPACE, "trials": 3, "confirm": 0, "out": out, **settings})
 
 
-def test_the_same_seed_gives_the_same_trials_and_the_first_is_the_recipe(values: dict[str, Any], tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_trials_and_the_first_is_the_recipe(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
     found = search(values, tmp_path / "one")
     search(values, tmp_path / "two")
     assert facts(tmp_path / "one") == facts(tmp_path / "two")
@@ -59,7 +61,9 @@ def test_a_search_that_is_killed_at_any_moment_is_continued_as_if_it_had_not_bee
     seed: int, values: dict[str, Any], tmp_path: Path
 ) -> None:
     search(values, tmp_path / "whole", trials=4)
-    code = f"import palbert\npalbert.tune({values!r}, space={SPACE!r}, trials=4, confirm=0, out={str(tmp_path / 'k')!r})"
+    code = (
+        f"import palbert\npalbert.tune({values!r}, space={SPACE!r}, trials=4, confirm=0, out={str(tmp_path / 'k')!r})"
+    )
     journal = tmp_path / "k" / "journal.log"
     child = subprocess.Popen(python_command(code), stderr=subprocess.DEVNULL)
     while child.poll() is None and not (journal.is_file() and journal.stat().st_size):
