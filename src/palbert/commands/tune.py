@@ -59,9 +59,6 @@ def tune(
     """
     if not (keep == "all" or keep.isdecimal()):
         raise PalbertError(f"--keep: expected a number or all, found '{keep}'.")
-    from palbert.recipe.load import load_recipe
-
-    load_recipe(recipe, overrides=overrides or ())  # a wrong recipe is reported before torch is imported
     from palbert.verbs.tune import tune as tune_recipe
 
     found = tune_recipe(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from palbert.registry.trust import trusting
 from palbert.reporting.display import Table
 from palbert.reporting.tuning_report import result_table, trials_table
 from palbert.runtime.distributed import find_ranks
-from palbert.runtime.durations import seconds_of
 from palbert.runtime.files import AnyPath, sha256
 from palbert.runtime.json_objects import read_object
 from palbert.runtime.progress import progress_shown
@@ -29,6 +28,7 @@ from palbert.verbs.in_memory import AnyRecipe, StagedRows
 from palbert.verbs.run import Run
 from palbert.verbs.tuning.check import Load, check_space, suited
 from palbert.verbs.tuning.folder import TuneFolder
+from palbert.verbs.tuning.plan import Plan, make_plan
 
 AnySpace = AnyPath | Mapping[str, Any]
 """A file with a table [space], or that table as a dict."""
@@ -114,14 +114,10 @@ def tune(
 ) -> Tuned:
     """Train a recipe with many settings, end bad trials early, and train the best again with fresh seeds.
 
-    Every trial is a run in a folder of its own, `trials/0000` and so on. The first has the recipe's own settings, where
-    the space has them.
-
     Args:
         recipe: A recipe, its file, the name of a built-in one, its settings as a dict, or a data file.
         space: Which settings are searched: a TOML file, or a dict such as `{"training.epochs": {"low": 2, "high": 6}}`.
-            Unless given, those that matter for most recipes.
-        trials: How many trials, those of a resumed search included.
+        trials: How many trials, those of a resumed search included; each is a run, in `trials/0000` and so on.
         time: A limit for this call, in seconds or as text such as "2h"; no trial starts that would not end within it.
         jobs: Runs at a time; with more than one, each is a child process, spread over all GPUs.
         seed: Seed of the settings that are tried. The trials themselves have the recipe's seed.
@@ -138,29 +134,47 @@ def tune(
         StoppedError: Ctrl-C; `resume=True` continues. It is a KeyboardInterrupt.
         TrainingError: All trials have failed.
     """
-    if importlib.util.find_spec("optuna") is None:
-        raise MissingExtraError("Tuning needs", package="optuna", extra="tune")
-    from palbert.verbs.tuning.tuning import Plan, Tuning
-
-    limit = _check_numbers(trials=trials, time=time, jobs=jobs, seed=seed, keep=keep, confirm=confirm)
-    plan = Plan(trials, limit, jobs, math.inf if keep is None else keep, confirm)
+    plan = make_plan(trials=trials, time=time, jobs=jobs, keep=keep, confirm=confirm)
     name = "recipe" if isinstance(recipe, Recipe | Mapping) else run_name(recipe)
     folder = TuneFolder(Path(out) if out else Path("runs") / f"{name}-tuned")
-    folder.check_free(resume=resume, force=force)
-
-    def load(further: Sequence[str]) -> Recipe:
-        return StagedRows().load(recipe, overrides=[*overrides, *further])
-
+    load = partial(_load, recipe, overrides)
     with progress_shown(progress), trusting(trust), terminate_as_interrupt():
-        base = load(())
-        chosen = _space(space, folder, load, resume=resume)
-        with folder.locked():
-            folder.check_free(resume=resume, force=force)  # again: another process may have been here before the lock
-            _open(folder, base, chosen, seed, resume=resume)
-            try:
-                Tuning(name, folder, chosen, load, seed=seed, plan=plan).run()
-            except KeyboardInterrupt:
-                raise StoppedError(folder.path, verb="tune") from None
+        return _search(name, folder, load, space, plan, seed=seed, resume=resume, force=force)
+
+
+def _load(recipe: AnyRecipe, overrides: Sequence[str], further: Sequence[str]) -> Recipe:
+    """Return a recipe with the user's overrides, and further ones on top."""
+    return StagedRows().load(recipe, overrides=[*overrides, *further])
+
+
+def _search(
+    name: str,
+    folder: TuneFolder,
+    load: Load,
+    given: AnySpace | None,
+    plan: Plan,
+    *,
+    seed: int,
+    resume: bool,
+    force: bool,
+) -> Tuned:
+    """Check everything, lock the folder, and search."""
+    if importlib.util.find_spec("optuna") is None:
+        raise MissingExtraError("Tuning needs", package="optuna", extra="tune")
+    from palbert.verbs.tuning.tuning import Tuning
+
+    if find_ranks().size > 1:
+        raise PalbertError("tune starts processes of its own.", hint="Give --jobs, and start it without torchrun.")
+    folder.check_free(resume=resume, force=force)
+    base = load(())
+    space = _space(given, folder, load, resume=resume)
+    with folder.locked():
+        folder.check_free(resume=resume, force=force)  # again: another process may have been here before the lock
+        _open(folder, base, space, seed, resume=resume)
+        try:
+            Tuning(name, folder, space, load, base, seed=seed, plan=plan).run()
+        except KeyboardInterrupt:
+            raise StoppedError(folder.path, verb="tune") from None
     found = Tuned(folder.path)
     if not found.summary["best"]:
         reasons = [trial["reason"] for trial in found.summary["trials"] if trial["reason"]]
@@ -169,28 +183,6 @@ def tune(
             hint="The .log file of each trial, in trials/, shows more.",
         )
     return found
-
-
-def _check_numbers(
-    *, trials: int, time: float | str | None, jobs: int, seed: int, keep: int | None, confirm: int
-) -> float:
-    """Refuse numbers that make no sense; return the time limit in seconds."""
-    least = {"trials": (trials, 1), "jobs": (jobs, 1), "seed": (seed, 0), "confirm": (confirm, 0)}
-    least |= {} if keep is None else {"keep": (keep, 1)}
-    wrong = [f"{name}: expected {low} or more, found {value}." for name, (value, low) in least.items() if value < low]
-    limit = math.inf
-    try:
-        is_text = isinstance(time, str) and not time.strip().replace(".", "", 1).isdecimal()
-        limit = math.inf if time is None else seconds_of(str(time)) if is_text else float(time)
-    except ValueError as error:
-        wrong.append(f"time: {error}, found '{time}'.")
-    if not limit > 0:
-        wrong.append(f"time: expected more than 0 seconds, found {time}.")
-    if find_ranks().size > 1:
-        wrong.append("tune starts processes of its own: give --jobs, and start it without torchrun.")
-    if wrong:
-        raise PalbertError("\n".join(wrong))
-    return limit
 
 
 def _space(given: AnySpace | None, folder: TuneFolder, load: Load, *, resume: bool) -> Space:

@@ -26,9 +26,9 @@ Load = Callable[[Sequence[str]], Recipe]
 
 def suited(space: Space, load: Load) -> Space:
     """Return a space without the settings that a recipe cannot have, or that have no effect on it."""
-    base = load(())
-    left_out = {each.key for each in space.dimensions if not _takes(base, each.key)}
-    with _quiet():
+    with quiet():
+        base = load(())
+        left_out = {each.key for each in space.dimensions if not _takes(base, each.key)}
         for each in space.dimensions:
             if each.key not in left_out and not any("." in key and each.key.startswith(f"{key}.") for key in left_out):
                 problems, effective = _try_values(space, each, load)
@@ -44,7 +44,7 @@ def suited(space: Space, load: Load) -> Space:
 def check_space(space: Space, load: Load) -> None:
     """Raise RecipeError with all problems of a space: unknown keys, values, and values that contradict each other."""
     problems = dict.fromkeys(space.problems)
-    with _quiet():
+    with quiet():
         for each in space.dimensions:
             found, effective = _try_values(space, each, load)
             problems |= dict.fromkeys(found)
@@ -136,8 +136,8 @@ def _takes(recipe: Recipe, key: str) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the warnings of recipes that are only tried out of the log."""
+def quiet() -> Iterator[None]:
+    """Keep what recipes that are only tried, or read again, would say out of the log."""
     logger = logging.getLogger("palbert")
     former = logger.level
     logger.setLevel(logging.ERROR)

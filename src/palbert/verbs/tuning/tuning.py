@@ -7,7 +7,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
@@ -25,31 +24,16 @@ from palbert.runtime.progress import Bar, bar, console, is_shown
 from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.visible import visible_line
 from palbert.training.hooks import SHOWN
-from palbert.verbs.tuning.check import Load
+from palbert.verbs.tuning.check import Load, quiet
 from palbert.verbs.tuning.confirm import GIVEN, Confirmation
 from palbert.verbs.tuning.folder import TuneFolder
+from palbert.verbs.tuning.plan import Plan
 from palbert.verbs.tuning.runners import run_all
 from palbert.verbs.tuning.search import Search, Trial
 from palbert.verbs.tuning.summary import best_of, summarise
 from palbert.verbs.tuning.trials import Decide, Job, Outcome
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long a search goes on, and what is kept of it."""
-
-    trials: int
-    """Trials in all, those of former calls included."""
-    limit: float
-    """Seconds of this call; infinity without a limit."""
-    jobs: int
-    """Runs at a time."""
-    keep: float
-    """Of how many best trials the checkpoints are kept."""
-    confirm: int
-    """Fresh seeds that the best recipe is trained with at the end."""
 
 
 class Tuning:
@@ -60,17 +44,20 @@ class Tuning:
         folder: Its folder.
         space: What is searched.
         load: Returns the recipe with overrides.
+        base: The recipe without.
         seed: Of the parameters.
         plan: How long it goes on.
     """
 
-    def __init__(self, name: str, folder: TuneFolder, space: Space, load: Load, *, seed: int, plan: Plan) -> None:
+    def __init__(
+        self, name: str, folder: TuneFolder, space: Space, load: Load, base: Recipe, *, seed: int, plan: Plan
+    ) -> None:
         self.name = name
         self.folder = folder
         self.space = space
         self.load = load
         self.plan = plan
-        self.base = load(())
+        self.base = base
         self.search = Search(folder.journal, space, seed=seed)
         self.waiting = [trial for trial in self.search.trials if trial.state == "running"]
         self.start = time.monotonic()
@@ -125,7 +112,8 @@ class Tuning:
                 log.info("all combinations of the space have been tried")
                 return None
             try:
-                recipe = self.load(self.space.overrides(trial.parameters))
+                with quiet():
+                    recipe = self.load(self.space.overrides(trial.parameters))
             except PalbertError as error:  # such as a file that has been removed since the space was checked
                 self._tell(trial.number, Outcome("failed", reason=" ".join(str(error).split())), seconds=0.0)
                 continue
@@ -200,7 +188,8 @@ class Tuning:
         best = best_of(self.search.trials)
         if best is None or not self.plan.confirm:
             return
-        found = self.load(self.space.overrides(best.parameters))
+        with quiet():
+            found = self.load(self.space.overrides(best.parameters))
         recipes: dict[str, Recipe] = {f"trial {best.number:04}": found, GIVEN: self.base}
         if found.model_dump() == self.base.model_dump():
             recipes = {GIVEN: self.base}

@@ -37,9 +37,9 @@ def go(journal: Path, trials: int, *, seed: int = 3) -> Search:
         if trial.state == "running":
             finish(search, trial)
     while len(search.trials) < trials:
-        trial = search.ask({"b": "q"})
-        assert trial is not None
-        finish(search, trial)
+        asked = search.ask({"b": "q"})
+        assert asked is not None
+        finish(search, asked)
     return search
 
 

@@ -64,7 +64,7 @@ def test_the_best_is_the_first_with_the_highest_score(search: Search) -> None:
     ],
 )
 def test_notes_say_what_fresh_seeds_show(search: Search, difference: Any, said: str) -> None:
-    runs = {"trial 0001": [], "recipe": []}
+    runs: dict[str, Any] = {"trial 0001": [], "recipe": []}
     confirmation = {"seeds": [2, 3], "best": 0.66, "recipe": 0.64, "bias": 0.04, "difference": difference, "runs": runs}
     notes = "\n".join(summarise("mine", SPACE, search, confirmation)["notes"])
     assert said in notes

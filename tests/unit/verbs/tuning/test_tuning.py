@@ -18,6 +18,8 @@ from palbert.errors import StoppedError, TrainingError
 from palbert.runtime.children import python_command
 from palbert.verbs.tuning import trials as trials_module
 from palbert.verbs.tuning import tuning as module
+from palbert.verbs.tuning.runners import run_all
+from palbert.verbs.tuning.search import Search
 
 pytestmark = pytest.mark.usefixtures("no_plots")
 
@@ -89,7 +91,7 @@ def test_a_search_that_ends_around_its_journal_is_continued(
     place: str, after: bool, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search(values, tmp_path / "whole", trials=2)
-    real, calls = getattr(module.Search, place), []
+    real, calls = getattr(Search, place), []
 
     def fail(self: Any, *given: Any, **settings: Any) -> Any:
         calls.append(1)
@@ -101,7 +103,7 @@ def test_a_search_that_ends_around_its_journal_is_continued(
         return found
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(module.Search, place, fail)
+        patch.setattr(Search, place, fail)
         search(values, tmp_path / "k", trials=2)
     search(values, tmp_path / "k", trials=2, resume=True)
     assert facts(tmp_path / "k") == facts(tmp_path / "whole")
@@ -111,7 +113,7 @@ def test_a_stop_says_so_and_the_search_goes_on_from_there(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search(values, tmp_path / "whole", trials=2)
-    real, trained = module.run_all, []
+    real, trained = run_all, []
 
     def stop_in_the_second(*given: Any, **settings: Any) -> Any:
         for found in real(*given, **settings):
@@ -173,7 +175,7 @@ def test_no_trial_starts_that_would_not_end_within_the_limit(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("palbert.verbs.tuning.tuning.time.monotonic", lambda: float(next(clock)))
     found = search(values, tmp_path / "out", trials=100, time="2 min")
     assert 0 < len(found.summary["trials"]) < 8  # every look at the clock takes 10 seconds here
     assert sum(each["seconds"] for each in found.summary["trials"]) < 120
