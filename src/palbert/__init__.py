@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from palbert.verbs.push import Pushed, push
     from palbert.verbs.run import Run
     from palbert.verbs.train import train
+    from palbert.verbs.tune import Tuned, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "Tuned",
     "audit_bias",
     "card",
     "check_data",
@@ -71,6 +73,7 @@ __all__ = [
     "serve",
     "submit",
     "train",
+    "tune",
 ]
 
 _HOMES = {
@@ -108,6 +111,8 @@ _HOMES = {
     "serve": "serving.serve",
     "submit": "reproduction.submit",
     "train": "verbs.train",
+    "Tuned": "verbs.tune",
+    "tune": "verbs.tune",
 }
 
 

@@ -25,6 +25,7 @@ from palbert.commands.reproduce import reproduce, results
 from palbert.commands.serve import serve_app
 from palbert.commands.submit import submit
 from palbert.commands.train import demo, parts, pretrain, recipes, train
+from palbert.commands.tune import tune
 from palbert.commands.understand import compare, evaluate
 from palbert.errors import PalbertError, StoppedError
 from palbert.registry.registry import OUTSIDE, look_in
@@ -50,7 +51,7 @@ SMALLER = (
 WRONG_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 """Errors about a path that was given, whatever the disk holds."""
 VERBS = {
-    "Train": (demo, train, pretrain, recipes, parts),
+    "Train": (demo, train, tune, pretrain, recipes, parts),
     "Use": (predict, embed),
     "Understand": (evaluate, compare, explain),
     "Share": (export, card, push, submit),

@@ -111,12 +111,12 @@ class StoppedError(KeyboardInterrupt):
     let it pass, and code that catches KeyboardInterrupt catches it.
 
     Args:
-        folder: Where the work was stopped: a run folder, or the output folder of `reproduce`.
-        verb: The function that was stopped. "train" and "pretrain" continue with `resume=True`, "reproduce" and
-            "submit" when they are called again.
+        folder: Where the work was stopped: a run folder, or the output folder of `reproduce` or `tune`.
+        verb: The function that was stopped. "train", "pretrain" and "tune" continue with `resume=True`, "reproduce"
+            and "submit" when they are called again.
     """
 
-    def __init__(self, folder: Path, *, verb: Literal["train", "pretrain", "reproduce", "submit"]) -> None:
+    def __init__(self, folder: Path, *, verb: Literal["train", "pretrain", "reproduce", "submit", "tune"]) -> None:
         super().__init__(f"{verb} was stopped; {folder} holds what is needed to continue.")
         self.folder = folder
         self.verb = verb

@@ -14,7 +14,9 @@ import palbert
 from palbert.errors import RecipeError
 from palbert.recipe.load import BUILTIN_FOLDER, list_recipes, read_toml
 from palbert.recipe.paths import SAMPLES_FOLDER
+from palbert.recipe.space import load_space
 from palbert.tasks.catalog import COURSE_FILES
+from palbert.verbs.tuning.check import check_space
 
 ROOT = Path(__file__).parents[2]
 OURS = [
@@ -22,6 +24,7 @@ OURS = [
     for path in sorted((ROOT / "recipes").rglob("*.toml"))
     if path.parent.name != "smoke" and "description" in read_toml(path)  # test_smoke.py, test_tables.py
 ]
+SPACES = sorted((ROOT / "recipes").rglob("*-space.toml"))
 RECIPES = [*sorted(BUILTIN_FOLDER.glob("*.toml")), *OURS]
 
 pytestmark = pytest.mark.usefixtures("_course_files")
@@ -105,3 +108,9 @@ def test_a_recipe_without_its_data_folder_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("PALBERT_DATA")
     with pytest.raises(RecipeError, match=r"'\$PALBERT_DATA': this environment variable is not set\. .* data=DIR"):
         palbert.load_recipe(ROOT / "recipes" / "course.toml")
+
+
+@pytest.mark.parametrize("space", SPACES, ids=lambda path: path.stem)
+def test_a_space_fits_the_recipe_next_to_it(space: Path) -> None:
+    recipe = space.with_name(space.name.replace("-space", ""))
+    check_space(load_space(space), lambda overrides: palbert.load_recipe(recipe, overrides=overrides))

@@ -33,8 +33,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     *parents, last = key.split(".")
     if len(parents) >= DEEPEST:
         raise RecipeError(f"override {key:.40}…: no setting is in so many tables.")
-    place = values
+    place: Any = values
     for parent in parents:
+        if isinstance(place, list):  # objectives.0.weight
+            place = _item(place, parent, override)
+            continue
         if parent == "training" and place.get(parent) == "auto":  # stands for {auto = true}
             place[parent] = {"auto": True}
         elif isinstance(place.get(parent), str):  # encoder = "minilm" stands for {name = "minilm"}
@@ -42,9 +45,27 @@ def apply_override(values: dict[str, Any], override: str) -> None:
         elif parent in ("tasks", "extra") and isinstance(place.get(parent), list):  # and ["sst"] for {sst = {}}
             place[parent] = {str(name): {} for name in place[parent]}
         place = place.setdefault(parent, {})
-        if not isinstance(place, dict):
+        if not isinstance(place, dict) and (not isinstance(place, list) or not place):
             raise RecipeError(f"override {override}: '{parent}' is not a table.")
-    place[last] = _from_current_folder(key, value)
+    if isinstance(place, list):
+        _item(place, last, override)
+        place[int(last)] = value
+    else:
+        place[last] = _from_current_folder(key, value)
+
+
+def _item(items: list[Any], number: str, override: str) -> dict[str, Any]:
+    """Return the table at a number in a list such as the objectives; a bare name becomes a table with that name."""
+    if not number.isascii() or not number.isdigit() or int(number) >= len(items):
+        raise RecipeError(
+            f"override {override}: '{number:.40}' is in the place of a number from 0 to {len(items) - 1} in a list."
+        )
+    found = items[int(number)]
+    table = {"name": found} if isinstance(found, str) else found
+    if not isinstance(table, dict):
+        raise RecipeError(f"override {override}: '{number}' is not a table.")
+    items[int(number)] = table
+    return table
 
 
 def _from_current_folder(key: str, value: Any) -> Any:

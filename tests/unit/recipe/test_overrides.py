@@ -179,3 +179,13 @@ def test_an_override_below_automatic_training_leaves_the_rest_automatic() -> Non
 def test_an_override_of_absurd_size_is_refused(override: str, says: str) -> None:
     with pytest.raises(RecipeError, match=says):
         load_recipe("demo", overrides=[override])
+
+
+def test_a_number_is_the_place_in_a_list_of_tables(tmp_path: Path, write: WriteFile) -> None:
+    path = write(tmp_path, 'data = "samples"\nobjectives = ["rdrop", { name = "smart", weight = 0.1 }]\n[tasks.sst]\n')
+    found = load_recipe(path, overrides=["objectives.1.weight=0.5", "objectives.0.weight=2.0"])
+    assert [each.model_dump()["weight"] for each in found.objectives] == [2.0, 0.5]
+    assert load_recipe(path, overrides=['objectives.0="smart"']).objectives[0].name == "smart"
+    for wrong in ("objectives.2.weight=1", "objectives.one.weight=1", "objectives.2=1", "objectives.-1.weight=1"):
+        with pytest.raises(RecipeError, match="in the place of a number from 0 to 1 in a list"):
+            load_recipe(path, overrides=[wrong])
