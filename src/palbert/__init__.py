@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
     from palbert.serving.serve import serve
+    from palbert.verbs.add_task import add_task
     from palbert.verbs.check import check_data
     from palbert.verbs.compare import compare
     from palbert.verbs.cross_validate import cross_validate
     from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.export import Exported, export
+    from palbert.verbs.merge import Merged, merge
     from palbert.verbs.parts import parts
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
+    from palbert.verbs.remove_task import remove_task
     from palbert.verbs.run import Run
     from palbert.verbs.train import train
 
@@ -36,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Explanation",
     "Exported",
+    "Merged",
     "Optimizer",
     "PalbertError",
     "Prediction",
@@ -46,6 +50,7 @@ __all__ = [
     "Submission",
     "Task",
     "Training",
+    "add_task",
     "check_data",
     "compare",
     "cross_validate",
@@ -55,9 +60,11 @@ __all__ = [
     "load",
     "load_recipe",
     "make_recipe",
+    "merge",
     "parts",
     "pretrain",
     "read_audit_log",
+    "remove_task",
     "reproduce",
     "results",
     "serve",
@@ -77,6 +84,7 @@ _HOMES = {
     "Predictor": "verbs.predict",
     "Run": "verbs.run",
     "Submission": "reproduction.submit",
+    "add_task": "verbs.add_task",
     "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",
@@ -87,8 +95,11 @@ _HOMES = {
     "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
+    "Merged": "verbs.merge",
+    "merge": "verbs.merge",
     "parts": "verbs.parts",
     "pretrain": "verbs.pretrain",
+    "remove_task": "verbs.remove_task",
     "read_audit_log": "serving.audit_reader",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",

@@ -18,6 +18,7 @@ from palbert.commands.data import data_app
 from palbert.commands.embed import embed
 from palbert.commands.explain import explain
 from palbert.commands.export import export
+from palbert.commands.grow import add_task, merge, remove_task
 from palbert.commands.predict import predict
 from palbert.commands.reproduce import reproduce, results
 from palbert.commands.serve import serve_app
@@ -49,6 +50,7 @@ WRONG_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 """Errors about a path that was given, whatever the disk holds."""
 VERBS = {
     "Train": (demo, train, pretrain, recipes, parts),
+    "Grow": (add_task, remove_task, merge),
     "Use": (predict, embed),
     "Understand": (evaluate, compare, explain),
     "Share": (export, submit),
