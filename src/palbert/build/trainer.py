@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -33,7 +33,7 @@ from palbert.training.feed import Feed, Sets
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.non_finite import NonFinite, Skip, Stop
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import Plan, Sampler
+from palbert.training.samplers import Sampler
 from palbert.training.trainer import Evaluate, Evaluation, Scores, Trainer
 
 
@@ -59,24 +59,21 @@ def build_trainer(
     """Put a trainer together, without hooks.
 
     Args:
-        recipe: The recipe, or one stage of it.
-        model: The model; which of its parts are trained is set here.
+        recipe: The recipe, or one stage of it: which parts of the model are trained is set here.
+        model: The model.
         template: Puts special tokens around texts.
         machine: Where to compute.
         train: The training sets by name; those of other stages are left out.
-        evaluate: Scores the model after each epoch, and within epochs if the recipe asks for it.
-        reader: What reads the batches: the model itself, or its heads on stored states.
-        sampler: That of the whole run, if the recipe is a stage of one.
-        epochs: The stage's epochs among those of the sampler.
+        evaluate: Scores the model after each epoch, or within epochs.
+        reader: What reads batches: the model, or its heads on stored states.
+        sampler: That of the whole run, if the recipe is a stage of one, which has these `epochs` of it.
         ranks: The processes that train together.
     """
     set_trained(model, recipe)
-    sets = sets_of_stage(recipe, train)
-    objective = _make_objective(recipe, model, sets, ranks or Ranks())
-    objective.reader = reader
+    sets, ranks = sets_of_stage(recipe, train), ranks or Ranks()
+    objective = _make_objective(recipe, model, sets, reader, ranks)
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
-    plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
-    gradients = _make_gradients(recipe, model, objective, machine, sets, template, plans, ranks or Ranks())
+    gradients = _make_gradients(recipe, model, objective, machine, sets, template, sampler, epochs, ranks)
     return Trainer(
         model,
         sampler=sampler,
@@ -99,10 +96,11 @@ def build_trainer(
 
 
 def _make_objective(
-    recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], ranks: Ranks
+    recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], reader: Reader, ranks: Ranks
 ) -> Objectives:
     """Make the objectives of these sets, prepared for the model."""
     objective = make_objectives(recipe, sets)
+    objective.reader = reader
     objective.prepare(model)
     if recipe.training.accumulation == 1:  # otherwise processes may have different numbers of batches in a step
         objective.join(ranks)
@@ -116,7 +114,8 @@ def _make_gradients(
     machine: Machine,
     sets: Sets,
     template: Template,
-    plans: Iterable[Plan],
+    sampler: Sampler,
+    epochs: range | None,
     ranks: Ranks,
 ) -> GradientMethod:
     """Make the gradient method for everything that is trained."""
@@ -125,6 +124,7 @@ def _make_gradients(
         tokens = tokens_per_step(sets, template)
         return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=ranks.size)
 
+    plans = map(sampler.epoch, epochs or range(1, sampler.epochs + 1))
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     return make_gradients(recipe, parameters=trained, plans=plans, find_trunk=trunk, ranks=ranks)
 

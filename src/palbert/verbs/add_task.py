@@ -16,20 +16,19 @@ from palbert.build.stored import NO_TEMPLATE, Stored, store_states
 from palbert.data.dataset import Dataset
 from palbert.data.tokenizer import Template
 from palbert.data.training_set import TrainingSet
-from palbert.errors import RecipeError, RunFolderError, StoppedError
+from palbert.errors import RecipeError, StoppedError
 from palbert.inference.evaluator import Inference
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objectives import Reader, itself
 from palbert.recipe.from_file import is_data_file, task_name, values_of_file
 from palbert.recipe.growth import grown_recipe
-from palbert.recipe.load import load_run_recipe, read_toml
+from palbert.recipe.load import read_toml
 from palbert.recipe.overrides import apply_override
 from palbert.recipe.schema import Recipe
 from palbert.recipe.values import plain, with_files
 from palbert.registry.trust import trusting
 from palbert.runtime.distributed import find_ranks
 from palbert.runtime.files import AnyPath
-from palbert.runtime.precision import choose_device
 from palbert.runtime.progress import progress_shown
 from palbert.runtime.run_folder import Resume, RunFolder
 from palbert.training.callbacks import Callback, check_callbacks
@@ -37,10 +36,11 @@ from palbert.training.checkpoint import read_weights
 from palbert.training.trainer import Evaluation, Scores, Trainer
 from palbert.verbs.baselines import Scores as BaselineScores
 from palbert.verbs.baselines import read_baselines
-from palbert.verbs.in_memory import Data, staged
+from palbert.verbs.derived_run import Source, refuse_overlap
+from palbert.verbs.in_memory import Data, StagedRows, staged
 from palbert.verbs.origin import Ingredient, Origin
 from palbert.verbs.run import Run
-from palbert.verbs.train import TrainingJob
+from palbert.verbs.train import TrainingJob, run_job
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,11 @@ def add_task(
 ) -> Run:
     """Give a trained run new tasks, and return the run that has all of them.
 
-    The encoder and everything of the run's own tasks stay as they are, and so do their predictions, bit for bit. Where
-    the new tasks have heads alone, the encoder reads their rows once; otherwise their adapters are trained as well.
+    The encoder and all of the run's own tasks stay as they are, bit for bit; heads and adapters of new ones are trained.
 
     Args:
         run: The run that gets the tasks; it is not changed.
-        tasks: The new tasks: a file with `[tasks.NAME]` and, if wanted, `[adapters]`, `[training]`, `[optimizer]` and
-            `[run]`, as in a recipe; the same as a dict; or a data file, for one task that is named after it.
+        tasks: A file or dict with `tasks`, and `adapters`, `training`, `optimizer` and `run` if wanted; or a data file.
         out: The folder of the new run.
         data: Rows of the new tasks in place of files, as `palbert.train` takes them.
         checkpoint: The checkpoint of the run to start from; the best unless given.
@@ -79,38 +77,30 @@ def add_task(
         trust: Whether code from outside palbert that the run names may be imported.
 
     Raises:
-        RecipeError: Something that the run's tasks share would have to change.
-        StoppedError: Ctrl-C or SIGTERM; `resume=True` continues. It is a KeyboardInterrupt.
+        RecipeError: Something that the run's tasks share would change.
+        StoppedError: Ctrl-C or SIGTERM; `resume=True` continues.
     """
     check_callbacks(callbacks)
     folder, ranks = RunFolder(Path(out)), find_ranks()
+    refuse_overlap(folder, [RunFolder(Path(run))])
     if ranks.is_restarted:  # by the command of the first attempt
         resume, force = "auto", False
     if ranks.is_first:
         folder.check_free(resume=resume, force=force)
-    shown = progress_shown(progress if ranks.is_first else False)
-    with shown, staged(data) as rows, trusting(trust):
-        source = RunFolder(Path(run))
-        values, start, name = _read(tasks, overrides)
-        values = with_files(values, {task: {place: str(path) for place, path in places.items()}
-                                     for task, places in rows.files.items()})  # fmt: skip
-        recipe = grown_recipe(_recipe_of(source), _encoder(source, checkpoint), values, folder=start, name=name)
+    with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
+        source = Source.of(Path(run), checkpoint)
+        recipe = _recipe(source, tasks, rows, overrides, place=source.checkpoint if checkpoint else source.folder.path)
         job = GrowthJob(recipe, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks)
-        job.source = source
-        with ranks.connected(choose_device(recipe.run.device)):
-            job.prepare()
-            with job.locked(force=force), job.tracked():
-                finished = job.fit()
-                if finished and ranks.is_first:
-                    job.report()
-            ranks.wait()  # the report is there when the others return
-    if finished:
-        return Run(folder.path)
-    raise StoppedError(folder.path, verb="add-task")
+        job.source = source.folder
+        if not run_job(job, force=force):
+            raise StoppedError(folder.path, verb="add-task")
+    return Run(folder.path)
 
 
-def _read(tasks: Mapping[str, Any] | AnyPath, overrides: Sequence[str]) -> tuple[dict[str, Any], Path, str]:
-    """Return the values of new tasks, where their paths start, and what errors call them."""
+def _recipe(
+    source: Source, tasks: Mapping[str, Any] | AnyPath, rows: StagedRows, overrides: Sequence[str], *, place: Path
+) -> Recipe:
+    """Return the recipe of the grown run; `place` is the run, or the checkpoint of it that was asked for."""
     if isinstance(tasks, Mapping):
         values, folder, name = plain(tasks), Path.cwd(), "tasks"
     elif is_data_file(path := Path(tasks)):
@@ -122,20 +112,9 @@ def _read(tasks: Mapping[str, Any] | AnyPath, overrides: Sequence[str]) -> tuple
         values, folder, name = read_toml(path), path.parent, str(path)
     for override in overrides:
         apply_override(values, override)
-    return values, folder, name
-
-
-def _recipe_of(source: RunFolder) -> Recipe:
-    """Return the recipe of the run that gets the tasks."""
-    if not source.recipe.is_file():
-        raise RunFolderError(f"{source.path}: there is no run here.", hint="Give the folder of a trained run.")
-    return load_run_recipe(source.recipe)
-
-
-def _encoder(source: RunFolder, checkpoint: str | None) -> str:
-    """Return the run, or one of its checkpoints, as `encoder.name` takes it."""
-    found = source.checkpoint(checkpoint)
-    return str((found if checkpoint else source.path).resolve())
+    files = {task: {split: str(file) for split, file in files.items()} for task, files in rows.files.items()}
+    values = with_files(values, files)
+    return grown_recipe(source.recipe, str(place.resolve()), values, folder=folder, name=name)
 
 
 class GrowthJob(TrainingJob):

@@ -44,17 +44,16 @@ class Source:
         return cls(folder, folder.checkpoint(checkpoint), load_run_recipe(folder.recipe))
 
 
-def check_out(out: RunFolder, sources: Sequence[Source], *, force: bool) -> None:
-    """Raise RunFolderError unless a run can be written to a folder without touching those that it is made from."""
+def refuse_overlap(out: RunFolder, sources: Sequence[RunFolder]) -> None:
+    """Raise RunFolderError if a run would be written over, into or around one of those that it is made from."""
     place = out.path.resolve()
     for source in sources:
-        own = source.folder.path.resolve()
+        own = source.path.resolve()
         if place == own or place in own.parents or own in place.parents:
             raise RunFolderError(
-                f"{out.path}: the run {source.folder.path}, which it is made from, is here.",
+                f"{out.path}: the run {source.path}, which it would be made from, is here.",
                 hint="Give another folder with --out.",
             )
-    out.check_free(resume=False, force=force)
 
 
 def write_run(
@@ -71,7 +70,8 @@ def write_run(
 ) -> Run:
     """Write the recipe, `checkpoints/best` and, where the recipe's files are there, predictions and the report."""
     with out.locked("writing"):
-        check_out(out, sources, force=force)
+        refuse_overlap(out, [source.folder for source in sources])
+        out.check_free(resume=False, force=force)
         out.clear(keep_rows=data_files(recipe))
         write_text(out.recipe, dump_recipe(recipe, rows=out.rows))
         best = out.checkpoints / "best"

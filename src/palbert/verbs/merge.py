@@ -23,7 +23,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.runtime.visible import visible
 from palbert.training.checkpoint import read_description, read_weights
 from palbert.training.trainer import Evaluation
-from palbert.verbs.derived_run import Source, check_out, write_run
+from palbert.verbs.derived_run import Source, refuse_overlap, write_run
 from palbert.verbs.origin import Ingredient, Origin
 from palbert.verbs.run import Run
 
@@ -107,11 +107,12 @@ def merge(
         if len({Path(run).resolve() for run in runs}) < max(2, len(runs)):
             raise DataError("Expected two or more different runs.", hint="palbert merge runs/a runs/b --out runs/soup")
         sources, folder = [Source.of(Path(run), checkpoint) for run in runs], RunFolder(Path(out))
-        check_out(folder, sources, force=force)
+        refuse_overlap(folder, [source.folder for source in sources])
+        folder.check_free(resume=False, force=force)
         for other in sources[1:]:
             refuse_different(sources[0], other)
-        kitchen = _Kitchen(sources[0])
-        scores, soups, kept = _cook(kitchen, sources)
+        dev_scores = _DevScores(sources[0])
+        scores, soups, kept = _score_all(dev_scores, sources)
         method = GREEDY if greedy else UNIFORM
         used = kept if greedy else sources
         run = write_run(
@@ -119,8 +120,8 @@ def merge(
             sources,
             recipe=sources[0].recipe,
             weights=soups[method],
-            tokenizer=kitchen.opened.tokenizer,
-            description=kitchen.opened.description,
+            tokenizer=dev_scores.opened.tokenizer,
+            description=dev_scores.opened.description,
             origin=Origin("merge", [Ingredient.of(source.checkpoint) for source in used]),
             force=force,
         )
@@ -129,26 +130,25 @@ def merge(
     return Merged(run, method, shown, BIAS.format(out=folder.path))
 
 
-def _cook(
-    kitchen: _Kitchen, sources: Sequence[Source]
+def _score_all(
+    dev_scores: _DevScores, sources: Sequence[Source]
 ) -> tuple[list[Scored], dict[str, dict[str, Tensor]], list[Source]]:
     """Return all scores, the weights of both soups, and the runs in the greedy one."""
-    scored = [
-        (kitchen.score(read_weights(each.checkpoint)), each) for each in track(sources, description="scoring runs")
-    ]
+    told = track(sources, description="scoring runs", total=len(sources))
+    scored = [(dev_scores.score(read_weights(source.checkpoint)), source) for source in told]
     scored.sort(key=lambda pair: -pair[0].overall)  # stable: of equal runs, the first given one comes first
     uniform = average(source.checkpoint for _, source in scored)
     best, kept = scored[0][0], [scored[0][1]]
     for _, source in scored[1:]:
-        tried = kitchen.score(average(each.checkpoint for each in [*kept, source]))
+        tried = dev_scores.score(average(each.checkpoint for each in [*kept, source]))
         if tried.overall >= best.overall:  # recipe 1 of the paper: the score may stay, but not fall
             best, kept = tried, [*kept, source]
     rows = [Scored(str(source.folder.path), evaluation) for evaluation, source in scored]
-    rows += [Scored(UNIFORM, kitchen.score(uniform)), Scored(GREEDY, best)]
+    rows += [Scored(UNIFORM, dev_scores.score(uniform)), Scored(GREEDY, best)]
     return rows, {UNIFORM: uniform, GREEDY: average(source.checkpoint for source in kept)}, kept
 
 
-class _Kitchen:
+class _DevScores:
     """Scores weights on the dev rows of a run."""
 
     def __init__(self, source: Source) -> None:

@@ -17,7 +17,7 @@ from palbert.registry.trust import trusting
 from palbert.runtime.files import AnyPath
 from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import read_description, read_weights
-from palbert.verbs.derived_run import Source, check_out, write_run
+from palbert.verbs.derived_run import Source, refuse_overlap, write_run
 from palbert.verbs.origin import Ingredient, Origin
 from palbert.verbs.run import Run
 
@@ -43,7 +43,8 @@ def remove_task(
     """
     with trusting(trust):
         source, folder = Source.of(Path(run), checkpoint), RunFolder(Path(out))
-        check_out(folder, [source], force=force)
+        refuse_overlap(folder, [source.folder])
+        folder.check_free(resume=False, force=force)
         tasks = read_tasks(source.checkpoint)
         if task not in tasks:
             raise RecipeError(f"{run}: no task '{task}'.", hint=did_you_mean(task, tasks))

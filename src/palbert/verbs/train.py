@@ -107,13 +107,13 @@ def train(
     with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
         loaded = rows.load(recipe, overrides=overrides)
         job = TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks)
-        finished = _train(job, force=force)
+        finished = run_job(job, force=force)
     if finished:
         return Run(folder.path)
     raise StoppedError(folder.path, verb="train")
 
 
-def _train(run: TrainingJob, *, force: bool) -> bool:
+def run_job(run: TrainingJob, *, force: bool) -> bool:
     """Train and report; return False if Ctrl-C stopped it."""
     ranks = run.ranks
     with ranks.connected(choose_device(run.recipe.run.device)):
