@@ -56,20 +56,20 @@ def build_trainer(
     epochs: range | None = None,
     ranks: Ranks | None = None,
 ) -> Trainer:
-    """Put a trainer together, without hooks.
+    """Put a trainer together, without hooks; set which parts of the model are trained.
 
     Args:
-        recipe: The recipe, or one stage of it: which parts of the model are trained is set here.
+        recipe: The recipe, or one stage of it.
         model: The model.
         template: Puts special tokens around texts.
         machine: Where to compute.
         train: The training sets by name; those of other stages are left out.
         evaluate: Scores the model after each epoch, or within epochs.
         reader: What reads batches: the model, or its heads on stored states.
-        sampler: That of the whole run, if the recipe is a stage of one, which has these `epochs` of it.
+        sampler: That of the whole run, if the recipe is a stage of one.
+        epochs: The stage's epochs among those of the sampler.
         ranks: The processes that train together.
     """
-    set_trained(model, recipe)
     sets, ranks = sets_of_stage(recipe, train), ranks or Ranks()
     objective = _make_objective(recipe, model, sets, reader, ranks)
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
@@ -98,7 +98,8 @@ def build_trainer(
 def _make_objective(
     recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], reader: Reader, ranks: Ranks
 ) -> Objectives:
-    """Make the objectives of these sets, prepared for the model."""
+    """Make the objectives of these sets, prepared for the model, once it is set which of its parts are trained."""
+    set_trained(model, recipe)
     objective = make_objectives(recipe, sets)
     objective.reader = reader
     objective.prepare(model)

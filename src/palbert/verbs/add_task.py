@@ -61,7 +61,7 @@ def add_task(
 ) -> Run:
     """Give a trained run new tasks, and return the run that has all of them.
 
-    The encoder and all of the run's own tasks stay as they are, bit for bit; heads and adapters of new ones are trained.
+    The encoder and all of the run's own tasks stay as they are, bit for bit; new heads and adapters are trained.
 
     Args:
         run: The run that gets the tasks; it is not changed.
