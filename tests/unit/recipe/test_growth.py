@@ -9,7 +9,7 @@ import pytest
 
 from palbert.errors import RecipeError
 from palbert.recipe.growth import grown_recipe
-from palbert.recipe.load import dump_recipe, make_recipe
+from palbert.recipe.load import dump_recipe, make_recipe, tomllib
 from palbert.recipe.schema import Recipe
 
 Values = dict[str, Any]
@@ -37,8 +37,6 @@ def test_a_grown_recipe_starts_from_the_run_and_trains_the_new_tasks_alone() -> 
 
 
 def test_a_grown_recipe_is_the_same_after_it_was_written() -> None:
-    import tomllib
-
     grown = grow(run(adapters={"name": "lora", "rank": 2}), adapters="lora")
     assert make_recipe(tomllib.loads(dump_recipe(grown))) == grown
 
