@@ -100,7 +100,7 @@ class Bench:
         return build_trainer(
             recipe,
             model,
-            tokenizer=self.tokenizer,
+            template=self.tokenizer.template,
             machine=self.machine,
             train=train,
             evaluate=lambda *_, **__: None,  # type: ignore[arg-type]

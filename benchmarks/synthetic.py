@@ -145,7 +145,7 @@ def make_trainer(
     return build_trainer(
         recipe,
         model.to(machine.device),
-        tokenizer=tokenizer,
+        template=tokenizer.template,
         machine=machine,
         train=train,
         evaluate=lambda *_, **__: None,  # type: ignore[arg-type]

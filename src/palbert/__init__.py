@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from palbert.reproduction.submit import Submission, submit
     from palbert.serving.audit_reader import read_audit_log
     from palbert.serving.serve import serve
+    from palbert.verbs.add_task import add_task
     from palbert.verbs.audit_bias import BiasAudit, audit_bias
     from palbert.verbs.card import card
     from palbert.verbs.check import check_data
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from palbert.verbs.dry_run import dry_run
     from palbert.verbs.evaluate import evaluate
     from palbert.verbs.export import Exported, export
+    from palbert.verbs.merge import Merged, merge
     from palbert.verbs.parts import parts
     from palbert.verbs.predict import Prediction, Predictor, load
     from palbert.verbs.pretrain import pretrain
     from palbert.verbs.push import Pushed, push
+    from palbert.verbs.remove_task import remove_task
     from palbert.verbs.run import Run
     from palbert.verbs.train import train
     from palbert.verbs.tune import Tuned, tune
@@ -41,6 +44,7 @@ __all__ = [
     "BiasAudit",
     "Explanation",
     "Exported",
+    "Merged",
     "Optimizer",
     "PalbertError",
     "Prediction",
@@ -53,6 +57,7 @@ __all__ = [
     "Task",
     "Training",
     "Tuned",
+    "add_task",
     "audit_bias",
     "card",
     "check_data",
@@ -64,10 +69,12 @@ __all__ = [
     "load",
     "load_recipe",
     "make_recipe",
+    "merge",
     "parts",
     "pretrain",
     "push",
     "read_audit_log",
+    "remove_task",
     "reproduce",
     "results",
     "serve",
@@ -91,6 +98,7 @@ _HOMES = {
     "card": "verbs.card",
     "BiasAudit": "verbs.audit_bias",
     "audit_bias": "verbs.audit_bias",
+    "add_task": "verbs.add_task",
     "check_data": "verbs.check",
     "compare": "verbs.compare",
     "cross_validate": "verbs.cross_validate",
@@ -101,10 +109,13 @@ _HOMES = {
     "load": "verbs.predict",
     "load_recipe": "recipe.load",
     "make_recipe": "recipe.load",
+    "Merged": "verbs.merge",
+    "merge": "verbs.merge",
     "parts": "verbs.parts",
     "pretrain": "verbs.pretrain",
     "Pushed": "verbs.push",
     "push": "verbs.push",
+    "remove_task": "verbs.remove_task",
     "read_audit_log": "serving.audit_reader",
     "reproduce": "reproduction.reproduce",
     "results": "reproduction.results_page",

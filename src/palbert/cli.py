@@ -19,6 +19,7 @@ from palbert.commands.data import data_app
 from palbert.commands.embed import embed
 from palbert.commands.explain import explain
 from palbert.commands.export import export
+from palbert.commands.grow import add_task, merge, remove_task
 from palbert.commands.predict import predict
 from palbert.commands.push import push
 from palbert.commands.reproduce import reproduce, results
@@ -52,6 +53,7 @@ WRONG_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 """Errors about a path that was given, whatever the disk holds."""
 VERBS = {
     "Train": (demo, train, tune, pretrain, recipes, parts),
+    "Grow": (add_task, remove_task, merge),
     "Use": (predict, embed),
     "Understand": (evaluate, compare, explain),
     "Share": (export, card, push, submit),

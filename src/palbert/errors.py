@@ -112,11 +112,13 @@ class StoppedError(KeyboardInterrupt):
 
     Args:
         folder: Where the work was stopped: a run folder, or the output folder of `reproduce` or `tune`.
-        verb: The function that was stopped. "train", "pretrain" and "tune" continue with `resume=True`, "reproduce"
-            and "submit" when they are called again.
+        verb: The function that was stopped. "train", "pretrain", "add-task" and "tune" continue with `resume=True`,
+            "reproduce" and "submit" when they are called again.
     """
 
-    def __init__(self, folder: Path, *, verb: Literal["train", "pretrain", "reproduce", "submit", "tune"]) -> None:
+    def __init__(
+        self, folder: Path, *, verb: Literal["train", "pretrain", "add-task", "reproduce", "submit", "tune"]
+    ) -> None:
         super().__init__(f"{verb} was stopped; {folder} holds what is needed to continue.")
         self.folder = folder
         self.verb = verb

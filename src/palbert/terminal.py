@@ -110,7 +110,7 @@ def how_to_continue(stop: StoppedError) -> str:
     """Return the command that continues what was stopped, as this process was started."""
     if stop.verb in ("reproduce", "submit"):
         return "Continue with the same command."
-    if stop.verb == "tune":
+    if stop.verb in ("tune", "add-task"):
         return "Continue with the same command and --resume."
     processes, folder = os.environ.get("LOCAL_WORLD_SIZE"), shlex.quote(str(stop.folder))
     command = f"torchrun --nproc-per-node {processes} -m palbert" if processes else "palbert"

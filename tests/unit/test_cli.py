@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("on_cpu", "no_plots")
 
 Cli = Callable[..., Any]
 
-VERBS = [[verb.__name__] for verbs in GROUPS.values() for verb in verbs] + [
+VERBS = [[verb.__name__.replace("_", "-")] for verbs in GROUPS.values() for verb in verbs] + [
     [group, str(command.name)]
     for group, group_app in (("data", data_app), ("audit", audit_app))
     for command in group_app.registered_commands
@@ -82,7 +82,9 @@ def test_the_help_of_palbert_lists_every_verb_below_its_heading(cli: Cli) -> Non
     assert "palbert demo" in result.out
     sections = {heading: result.out.partition(f" {heading} ─")[2].partition("╰")[0] for heading in GROUPS}
     for heading, verbs in GROUPS.items():
-        assert [verb.__name__ for verb in verbs if f" {verb.__name__} " not in sections[heading]] == []
+        assert [
+            name for verb in verbs if f" {(name := verb.__name__.replace('_', '-'))} " not in sections[heading]
+        ] == []
     assert " data " in sections["Understand"] and " audit " in sections["Understand"]
     assert "Commands" not in result.out
 

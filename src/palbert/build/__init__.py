@@ -2,7 +2,7 @@
 
 from palbert.build.alone import is_encoder, open_encoder
 from palbert.build.check import check_names
-from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint, open_differentiable
+from palbert.build.checkpoint import OpenedCheckpoint, open_checkpoint, open_differentiable, read_tasks
 from palbert.build.data import count_overlap, has_rows, load_rows, load_split, load_training_set, load_training_sets
 from palbert.build.gradients import make_gradients
 from palbert.build.keep import keep_parts
@@ -42,6 +42,7 @@ __all__ = [
     "open_differentiable",
     "open_encoder",
     "prepare_for_inference",
+    "read_tasks",
     "teach",
     "teachers_sha256",
 ]

@@ -65,6 +65,11 @@ def keep_parts(model: MultiTaskModel, recipe: Recipe, folder: Path) -> None:
 def _keep_heads(model: MultiTaskModel, recipe: Recipe, former: OpenedCheckpoint, tasks: list[str]) -> None:
     """Copy heads and poolings, and the layer that related tasks share in front of their heads."""
     for name in tasks:
+        if recipe.tasks[name].head_start != "random":
+            raise RecipeError(
+                f'tasks.{name}.head_start: encoder.keep names "heads", so the head starts as it was.',
+                hint="Leave one of the two out.",
+            )
         _refuse_other_head(recipe.tasks[name], former.tasks[name])
         if (name in model.related) != (name in former.model.related):
             raise RecipeError(

@@ -54,12 +54,14 @@ def build_encoder(recipe: Recipe, folder: Path) -> Encoder:
 
 
 def set_trained(model: MultiTaskModel, recipe: Recipe) -> None:
-    """Make the parts trainable that the recipe trains, and freeze the others."""
+    """Make the parts trainable that the recipe, or one stage of it, trains for its tasks; freeze the others."""
     trained = set(recipe.training.trains or ("encoder", "adapters", "heads"))
     if recipe.encoder.frozen:
         trained.discard("encoder")
     for role, module in model.roles():
         module.requires_grad_(role in trained)
+    for module in model.parts_of_others(recipe.tasks):
+        module.requires_grad_(False)
 
 
 def build_model(

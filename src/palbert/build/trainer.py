@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -15,7 +15,7 @@ from palbert.build.objectives import make_objectives
 from palbert.build.sampling import make_buckets, make_sampler, tokens_per_step
 from palbert.build.splitting import find_trunk
 from palbert.data.dataset import Dataset
-from palbert.data.tokenizer import Template, TextTokenizer
+from palbert.data.tokenizer import Template
 from palbert.data.training_set import TrainingSet
 from palbert.gradients import GradientMethod
 from palbert.gradients.split import Trunk
@@ -23,7 +23,7 @@ from palbert.inference.evaluator import Inference, evaluate_tasks
 from palbert.metrics import overall
 from palbert.model.multitask import MultiTaskModel
 from palbert.objectives.objective import Objective
-from palbert.objectives.objectives import Objectives
+from palbert.objectives.objectives import Objectives, Reader, itself
 from palbert.recipe.schema import Recipe
 from palbert.registry import AVERAGES, SCHEDULES
 from palbert.runtime.distributed import Ranks
@@ -33,8 +33,8 @@ from palbert.training.feed import Feed, Sets
 from palbert.training.loss_scale import DynamicScale, LossScale, NoScale
 from palbert.training.non_finite import NonFinite, Skip, Stop
 from palbert.training.optimizer import make_optimizer
-from palbert.training.samplers import Plan, Sampler
-from palbert.training.trainer import Evaluate, Evaluation, Trainer
+from palbert.training.samplers import Sampler
+from palbert.training.trainer import Evaluate, Evaluation, Scores, Trainer
 
 
 def make_average(recipe: Recipe, model: MultiTaskModel) -> Average:
@@ -47,37 +47,37 @@ def build_trainer(
     recipe: Recipe,
     model: MultiTaskModel,
     *,
-    tokenizer: TextTokenizer,
+    template: Template,
     machine: Machine,
     train: Mapping[str, TrainingSet[Dataset]],
     evaluate: Evaluate,
+    reader: Reader = itself,
     sampler: Sampler | None = None,
     epochs: range | None = None,
     ranks: Ranks | None = None,
 ) -> Trainer:
-    """Put a trainer together, without hooks.
+    """Put a trainer together, without hooks; set which parts of the model are trained.
 
     Args:
         recipe: The recipe, or one stage of it.
-        model: The model; which of its parts are trained is set here.
-        tokenizer: Its template puts special tokens around texts.
+        model: The model.
+        template: Puts special tokens around texts.
         machine: Where to compute.
         train: The training sets by name; those of other stages are left out.
-        evaluate: Scores the model after each epoch, and within epochs if the recipe asks for it.
+        evaluate: Scores the model after each epoch, or within epochs.
+        reader: What reads batches: the model, or its heads on stored states.
         sampler: That of the whole run, if the recipe is a stage of one.
         epochs: The stage's epochs among those of the sampler.
         ranks: The processes that train together.
     """
-    set_trained(model, recipe)
-    sets = sets_of_stage(recipe, train)
-    objective = _make_objective(recipe, model, sets, ranks or Ranks())
+    sets, ranks = sets_of_stage(recipe, train), ranks or Ranks()
+    objective = _make_objective(recipe, model, sets, reader, ranks)
     sampler = sampler or make_sampler(recipe, rows={name: len(each) for name, each in sets.items()})
-    plans = (sampler.epoch(epoch) for epoch in epochs or range(1, sampler.epochs + 1))
-    gradients = _make_gradients(recipe, model, objective, machine, sets, tokenizer.template, plans, ranks or Ranks())
+    gradients = _make_gradients(recipe, model, objective, machine, sets, template, sampler, epochs, ranks)
     return Trainer(
         model,
         sampler=sampler,
-        feed=_make_feed(recipe, sets, tokenizer.template, machine.device, separate=gradients.separate, ranks=ranks),
+        feed=_make_feed(recipe, sets, template, machine.device, separate=gradients.separate, ranks=ranks),
         objective=objective,
         gradients=gradients,
         optimizer=_make_optimizer(recipe, model, objective),
@@ -96,10 +96,12 @@ def build_trainer(
 
 
 def _make_objective(
-    recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], ranks: Ranks
+    recipe: Recipe, model: MultiTaskModel, sets: Mapping[str, TrainingSet[Dataset]], reader: Reader, ranks: Ranks
 ) -> Objectives:
-    """Make the objectives of these sets, prepared for the model."""
+    """Make the objectives of these sets, prepared for the model, once it is set which of its parts are trained."""
+    set_trained(model, recipe)
     objective = make_objectives(recipe, sets)
+    objective.reader = reader
     objective.prepare(model)
     if recipe.training.accumulation == 1:  # otherwise processes may have different numbers of batches in a step
         objective.join(ranks)
@@ -113,7 +115,8 @@ def _make_gradients(
     machine: Machine,
     sets: Sets,
     template: Template,
-    plans: Iterable[Plan],
+    sampler: Sampler,
+    epochs: range | None,
     ranks: Ranks,
 ) -> GradientMethod:
     """Make the gradient method for everything that is trained."""
@@ -122,6 +125,7 @@ def _make_gradients(
         tokens = tokens_per_step(sets, template)
         return find_trunk(model, objective, machine, tokens=tokens, tasks=tasks, processes=ranks.size)
 
+    plans = map(sampler.epoch, epochs or range(1, sampler.epochs + 1))
     trained = [value for part in (model, objective) for value in part.parameters() if value.requires_grad]
     return make_gradients(recipe, parameters=trained, plans=plans, find_trunk=trunk, ranks=ranks)
 
@@ -179,14 +183,17 @@ def _make_optimizer(recipe: Recipe, model: MultiTaskModel, objective: Objectives
 
 
 def evaluate_now(
-    inference: Inference, recipe: Recipe, datasets: Mapping[str, Dataset], *, epoch: float, step: int
+    inference: Inference,
+    recipe: Recipe,
+    datasets: Mapping[str, Dataset],
+    *,
+    epoch: float = 0,
+    step: int = 0,
+    known: Scores | None = None,
 ) -> Evaluation:
-    """Score all tasks, and overall by the recipe's formula."""
-    results = evaluate_tasks(inference, recipe.tasks, datasets)
-    main = {result.task: (result.metric, result.scores[result.metric]) for result in results}
-    return Evaluation(
-        epoch=epoch,
-        step=step,
-        overall=overall(main, recipe.overall),
-        tasks={result.task: result.scores for result in results},
-    )
+    """Score all tasks, and overall by the recipe's formula; `known` are the scores of tasks that have no rows here."""
+    scores = dict(known or {})
+    for result in evaluate_tasks(inference, recipe.tasks, datasets):
+        scores[result.task] = result.scores
+    main = {name: (recipe.tasks[name].metric, own[recipe.tasks[name].metric]) for name, own in scores.items()}
+    return Evaluation(epoch=epoch, step=step, overall=overall(main, recipe.overall), tasks=scores)

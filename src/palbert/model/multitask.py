@@ -107,6 +107,15 @@ class MultiTaskModel(nn.Module):
             for name, part in batch.parts.items()
         }
 
+    def parts_of_others(self, tasks: Collection[str]) -> Iterator[nn.Module]:
+        """Yield the heads, poolings, adapters and the relational layer that none of these tasks uses."""
+        for parts in (self.heads, self.poolings):
+            yield from (part for name, part in parts.items() if name not in tasks)
+        used = {owner for task, owner in self.adapter_of.items() if task in tasks}
+        yield from (adapter for owner, adapter in self.adapters.items() if owner not in used)
+        if self.related.isdisjoint(tasks):
+            yield self.relation
+
     def roles(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield the parts that may have learning rates of their own, each with its role."""
         yield "encoder", self.encoder

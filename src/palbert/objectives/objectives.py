@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torch import Tensor, nn
 
@@ -13,6 +13,14 @@ from palbert.objectives.balance import Balance
 from palbert.objectives.objective import Objective
 from palbert.objectives.supervised import Supervised
 from palbert.runtime.distributed import Ranks
+
+Reader = Callable[[MultiTaskModel], MultiTaskModel]
+"""Returns the model that reads batches on behalf of the model under training, with the same heads."""
+
+
+def itself(model: MultiTaskModel) -> MultiTaskModel:
+    """Let the model under training read its batches itself."""
+    return model
 
 
 class Objectives(Objective):
@@ -25,6 +33,8 @@ class Objectives(Objective):
         super().__init__(balance=balance)
         self.supervised = supervised
         self._terms = nn.ModuleList(terms)
+        self.reader: Reader = itself
+        """What reads the batches: the model, or its heads on stored states."""
 
     @property
     def terms(self) -> Sequence[Term]:
@@ -53,6 +63,7 @@ class Objectives(Objective):
 
         A set of triplets has no supervised loss, only terms.
         """
+        model = self.reader(model)
         terms = [term for term in self.terms if term.weight]
         compared = {name for term in terms if term.compares for name in term.goals}
         averaged = {name for term in terms if term.averages for name in term.goals}

@@ -69,11 +69,6 @@ def _probe_start(recipe: Recipe) -> Iterator[str]:
                 f"tasks.{name}.head_start: a probe of the encoder before [pretraining] does not fit the one after it. "
                 "Leave head_start out."
             )
-        if task.head_start != "random" and "heads" in recipe.encoder.keep:
-            yield (
-                f'tasks.{name}.head_start: encoder.keep names "heads", so the head starts as it was. '
-                "Leave one of the two out."
-            )
 
 
 def _mixout(recipe: Recipe) -> Iterator[str]:
@@ -106,7 +101,7 @@ CHECKS: tuple[tuple[set[str], Callable[[Recipe], Iterator[str]]], ...] = (
     ({"training", "phases"}, _phase_intervals),
     ({"training", "phases"}, _automatic),
     ({"training", "phases", "encoder", "adapters"}, _trained_parts),
-    ({"tasks", "pretraining", "encoder"}, _probe_start),
+    ({"tasks", "pretraining"}, _probe_start),
     ({"training", "phases", "encoder"}, _mixout),
     ({"encoder", "objectives"}, _dropout),
 )

@@ -184,6 +184,11 @@ class RunFolder:
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         untouched = self.path.is_dir() and self.is_untouched
         killed_at_start = untouched and any(self.path.iterdir())
+        if resume and (self.checkpoints / "best").is_dir() and not self.can_resume:
+            raise RunFolderError(
+                f"{self.path}: nothing to resume: the run was made from others, and not trained here.",
+                hint="Train into another folder with --out.",
+            )
         if resume and (self.exists or killed_at_start):
             return
         if resume is True:

@@ -68,6 +68,23 @@ def save_checkpoint(
             record.add(temporary / name)
 
 
+def save_model(
+    folder: Path, tensors: dict[str, Tensor], tokenizer: TextTokenizer, *, description: dict[str, Any]
+) -> None:
+    """Write a checkpoint that cannot be resumed: weights that no trainer has left."""
+    with closing(Recorder()) as record, new_folder(folder, flush=record.finish) as temporary:
+        _write_tensors(temporary / "model.safetensors", tensors)
+        _write_json(temporary / "palbert.json", {"format": FORMAT, **description})
+        tokenizer.save(temporary / "tokenizer.json")
+        for name in MODEL_FILES:
+            record.add(temporary / name)
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint by name, as its file holds them, after comparing it with its hash."""
+    return _load_tensors(folder / "model.safetensors")
+
+
 def _tensors_of(model: nn.Module, state: TrainerState) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """Yield the tensors of each file; the model's are copied from the device only when its file is written."""
     yield "optimizer.safetensors", state.optimizer

@@ -60,9 +60,9 @@ def reshaped(sets: Sets, recipe: Recipe) -> dict[str, TrainingSet[Dataset]]:
 def start_heads(model: MultiTaskModel, recipe: Recipe, frozen: FrozenEncoder) -> None:
     """Let the heads that start from a probe give its answers, and those that start at the mean label answer near it."""
     for name, task in recipe.tasks.items():
-        head, labels = cast(Head, model.heads[name]), frozen.train[name].rows.labels
+        head = cast(Head, model.heads[name])
         probe = frozen.tasks[name].probe if task.head_start == "probe" else None
         if probe is not None:
             head.start(probe.weight, probe.bias)
-        elif task.head_start == "mean" and labels is not None:
+        elif task.head_start == "mean" and (labels := frozen.train[name].rows.labels) is not None:
             head.start_at(float(labels.mean()))

@@ -180,10 +180,11 @@ def baselines_of(
     }
     for record in records:
         if record["kind"] == "evaluation" and record["epoch"] == 0 and split == "dev":
+            trained = {name for stage in recipe.stages for name in stage.tasks}
             untrained = {
                 name: record["tasks"][name][task.metric]
                 for name, task in recipe.tasks.items()
-                if task.head_start != "probe"  # which is the linear probe, or the cosine
+                if name in trained and task.head_start != "probe"  # which is the linear probe, or the cosine
             }
             found |= {UNTRAINED: untrained} if untrained else {}
     return {**found, **(kept or {})}

@@ -250,6 +250,7 @@ def _facts(opened: OpenedCheckpoint, machine: Machine, split: Split, checkpoint:
         "checkpoint": checkpoint,
         "epoch": opened.description.get("scores", {}).get("epoch"),
         "step": opened.description.get("step"),
+        **{key: opened.description[key] for key in ("origin",) if key in opened.description},
     }
 
 

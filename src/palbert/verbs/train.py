@@ -26,9 +26,13 @@ from palbert.build import (
     teach,
     teachers_sha256,
 )
+from palbert.data.dataset import Dataset
+from palbert.data.tokenizer import Template
+from palbert.data.training_set import TrainingSet
 from palbert.errors import StoppedError
 from palbert.model.multitask import MultiTaskModel
 from palbert.model.pretrained import load_encoder
+from palbert.objectives.objectives import Reader, itself
 from palbert.recipe.from_file import run_name
 from palbert.recipe.schema import Recipe
 from palbert.registry.trust import trusting
@@ -46,6 +50,7 @@ from palbert.training.trackers import TRACKERS, check_trackers, open_trackers, s
 from palbert.training.trainer import Evaluation, Hook, Trainer
 from palbert.verbs.auto import complete, reshaped, start_heads
 from palbert.verbs.baselines import FrozenEncoder, write_baselines
+from palbert.verbs.baselines import Scores as BaselineScores
 from palbert.verbs.data_log import log_data
 from palbert.verbs.evaluate import report_on
 from palbert.verbs.in_memory import AnyRecipe, Data, staged
@@ -102,13 +107,13 @@ def train(
     with progress_shown(progress if ranks.is_first else False), staged(data) as rows, trusting(trust):
         loaded = rows.load(recipe, overrides=overrides)
         job = TrainingJob(loaded, folder, resume=resume, ranks=ranks, rows=rows, callbacks=callbacks)
-        finished = _train(job, force=force)
+        finished = run_job(job, force=force)
     if finished:
         return Run(folder.path)
     raise StoppedError(folder.path, verb="train")
 
 
-def _train(run: TrainingJob, *, force: bool) -> bool:
+def run_job(run: TrainingJob, *, force: bool) -> bool:
     """Train and report; return False if Ctrl-C stopped it."""
     ranks = run.ranks
     with ranks.connected(choose_device(run.recipe.run.device)):
@@ -134,14 +139,14 @@ class TrainingJob(Job):
             log.warning("optimizer.adapter_learning_rate has no effect: the recipe has no adapters.")
         check_lengths(recipe.sets, self.tokenizer)
         with self.ranks.first_process_first():
-            sets = load_training_sets(recipe, self.tokenizer)
+            sets = load_training_sets(self.trained, self.tokenizer)
             self.dev = load_split(recipe, "dev", self.tokenizer)
-        log_data(recipe, sets, self.dev, self.tokenizer)
+        log_data(self.trained, sets, self.dev_of_trained, self.tokenizer)
         datasets = [*(each.rows for each in sets.values()), *self.dev.values()]
         files = {file: sha256 for dataset in datasets for file, sha256 in dataset.files.items()}
         self.set_provenance(files, teachers_sha256(recipe))
         with self.ranks.first_process_first():
-            self.sets = teach(recipe, sets, tokenizer=self.tokenizer, machine=self.machine)
+            self.sets = teach(self.trained, sets, tokenizer=self.tokenizer, machine=self.machine)
         self.recipe = complete(self.recipe, self.sets, self.frozen) if recipe.training.auto else self.recipe
         self.sets = reshaped(self.sets, self.recipe)
         self._build(self.encoder_folder)
@@ -150,10 +155,10 @@ class TrainingJob(Job):
     def frozen(self) -> FrozenEncoder:
         """The encoder that the recipe names, as it is before all training."""
         return FrozenEncoder(
-            self.recipe,
+            self.trained,
             load_encoder(self.encoder_folder).to(self.machine.device),
             train=self.sets,
-            dev=self.dev,
+            dev=self.dev_of_trained,
             template=self.tokenizer.template,
             machine=self.machine,
         )
@@ -179,10 +184,11 @@ class TrainingJob(Job):
         trainer = build_trainer(
             self.recipe.stages[phase],
             self.model,
-            tokenizer=self.tokenizer,
+            template=self.template,
             machine=self.machine,
-            train=self.sets,
-            evaluate=self._evaluate,
+            train=self.fed_sets,
+            evaluate=self.evaluate,
+            reader=self.reader,
             sampler=self.sampler,
             epochs=self.phases[phase],
             ranks=self.ranks,
@@ -192,10 +198,39 @@ class TrainingJob(Job):
         )  # a term with random weights would differ between ranks in a later phase
         return trainer
 
-    def _evaluate(self, model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
+    @property
+    def trained(self) -> Recipe:
+        """The recipe without the tasks that no phase trains, where their training rows are not needed."""
+        return self.recipe
+
+    @property
+    def dev_of_trained(self) -> dict[str, Dataset]:
+        """The dev rows of these tasks."""
+        return {name: rows for name, rows in self.dev.items() if name in self.trained.tasks}
+
+    @property
+    def fed_sets(self) -> Mapping[str, TrainingSet[Dataset]]:
+        """The training sets as batches are made of them."""
+        return self.sets
+
+    @property
+    def template(self) -> Template:
+        """What batches put around texts."""
+        return self.tokenizer.template
+
+    @property
+    def reader(self) -> Reader:
+        """What reads the batches of a step."""
+        return itself
+
+    def evaluate(self, model: MultiTaskModel, *, epoch: float, step: int) -> Evaluation:
         """Score a model on all tasks; the processes share the rows, and all get the same scores."""
         inference = build_inference(model, tokenizer=self.tokenizer, machine=self.machine, ranks=self.ranks)
         return evaluate_now(inference, self.recipe, self.dev, epoch=epoch, step=step)
+
+    def baselines(self) -> BaselineScores:
+        """Score what the trained model has to beat, on dev."""
+        return self.frozen.scores()
 
     @property
     def _projects(self) -> dict[str, str]:
@@ -228,7 +263,7 @@ class TrainingJob(Job):
             self.trackers = open_trackers(self._projects, self.folder.path, config=config, resume=self.has_checkpoint)
         with self.ranks.first_process_first():
             if self.ranks.is_first and not self.folder.baselines.is_file():
-                write_baselines(self.folder, self.frozen.scores())
+                write_baselines(self.folder, self.baselines())
         if self.recipe.pretraining:
             encoder_folder = pretrain_first(self.recipe, self.folder, self.ranks)
             self._build(encoder_folder)  # when resuming too: mixout falls back to the pretrained weights

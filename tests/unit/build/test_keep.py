@@ -69,6 +69,12 @@ def test_tasks_with_other_names_have_new_heads(trained: Path, caplog: pytest.Log
 @pytest.mark.parametrize(
     ("keep", "tasks", "more", "says"),
     [
+        (
+            ["heads"],
+            {"sst": {"pooling": "mean", "head_start": "probe"}},
+            {},
+            "tasks.sst.head_start: encoder.keep names",
+        ),
         (["heads"], {"sst": {**TASKS["sst"], "head": "linear"}}, {}, "head was 'mlp' and is now 'linear'"),
         (["heads"], {"sst": {**TASKS["sst"], "classes": ["a", "b"]}}, {}, "and is now [a, b]"),
         (["heads"], {"sts": {**TASKS["sts"], "range": [0, 1]}}, {}, "range was [0.0, 5.0] and is now [0.0, 1.0]"),

@@ -130,7 +130,6 @@ def test_a_given_number_of_epochs_is_one_of_passes_over_the_rows() -> None:
     ("changes", "message"),
     [
         ({"pretraining": {}}, r"tasks\.sst\.head_start: a probe of the encoder before \[pretraining\]"),
-        ({"encoder": {"name": "minilm", "keep": ["heads"]}}, r'tasks\.sst\.head_start: encoder\.keep names "heads"'),
     ],
 )
 def test_a_probe_does_not_start_a_head_that_something_else_starts(changes: dict[str, Any], message: str) -> None:
