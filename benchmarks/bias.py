@@ -62,6 +62,8 @@ def files_of(task: str, options: argparse.Namespace, folder: Path) -> dict[str, 
     return {
         "train": str(first_rows(Path(options.quora_train), options.rows, folder)),
         "dev": str(first_rows(dev, options.rows // 5, folder)),
+        "label": "is_duplicate",
+        "bad_rows": "drop",  # a few lines of the course's file have no label
     }
 
 

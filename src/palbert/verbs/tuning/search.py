@@ -140,7 +140,7 @@ class Search:
             trial = self._frozen()[number]
             if evaluation not in trial.intermediate_values:
                 self.storage.set_trial_intermediate_value(trial._trial_id, evaluation, score)
-            return self.pruner.prune(self.study, self._frozen()[number])
+            return bool(self.pruner.prune(self.study, self._frozen()[number]))  # of NumPy, where scores are
 
     def tell(self, number: int, state: State, result: Mapping[str, Any]) -> None:
         """End a trial."""
