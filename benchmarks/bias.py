@@ -164,7 +164,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="auto")
     options = parser.parse_args(given)
     settings = {key: value for key, value in vars(options).items() if key not in ("out", "seeds", "variants")}
-    facts: dict[str, Any] = {"settings": settings, "runs": []}
+    facts: dict[str, Any] = {"benchmark": "bias", "settings": settings, "runs": []}
     if options.out.is_file():
         facts = json.loads(options.out.read_text("utf-8"))
         if facts["settings"] != settings:
@@ -176,7 +176,7 @@ def main(given: Sequence[str] | None = None) -> None:
                 if (variant, seed) not in done:
                     facts["runs"].append(measure(variant, seed, options, Path(folder)))
                     device = torch.device("cuda" if torch.cuda.is_available() and options.device != "cpu" else "cpu")
-                    facts |= {"machine": machine_facts(device), "summary": summarise(facts["runs"])}
+                    facts |= {**machine_facts(device), "summary": summarise(facts["runs"])}
                     options.out.parent.mkdir(parents=True, exist_ok=True)
                     options.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     print("\n".join(table(facts.get("summary", {}))))

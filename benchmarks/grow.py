@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import machine_facts
 from small_data import Data, read
 
 import palbert
@@ -76,10 +77,11 @@ class Experiment:
         self.tasks = {name: task_of(name, rows["train"]) for name, rows in self.rows.items()}
         self.work = Path(options.work)
         settings = ("encoder", "base", "new", "epochs", "steps", "rows", "dev_rows")
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.facts: dict[str, Any] = {
+            "benchmark": "grow",
+            **machine_facts(device),
             "settings": {key: getattr(options, key) for key in settings},
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "palbert": palbert.__version__,
             "runs": {},
             "soups": {},
         }
