@@ -18,7 +18,7 @@ class Encoder(TypedDict, total=False):
 
     name: str | PathLike[str]
     """A local folder in the Hugging Face layout, a Hub id, "minilm", or the folder of a run."""
-    keep: Sequence[Literal['heads', 'adapters']]
+    keep: Sequence[Literal["heads", "adapters"]]
     """What tasks of the same name take over from the run that is the encoder; new weights unless given."""
     frozen: bool
     """Train everything but the encoder."""
@@ -35,7 +35,7 @@ class Encoder(TypedDict, total=False):
 class FileSettings(TypedDict, total=False):
     """How files write their rows: the settings that a task, an extra set and a single file can give."""
 
-    quoting: Literal['auto', 'on', 'off'] | None
+    quoting: Literal["auto", "on", "off"] | None
     """Whether fields may be quoted; the task's unless given."""
     separator: str | None
     """The sign between fields, such as ";", or "" for files of one column; recognised unless given."""
@@ -45,7 +45,7 @@ class FileSettings(TypedDict, total=False):
     """Whether the first line names the columns, which is so unless given, or names for columns that have none."""
     sheet: str | None
     """The sheet of Excel workbooks; the first one unless given."""
-    decimal: Literal['.', ','] | None
+    decimal: Literal[".", ","] | None
     """The decimal sign of labels that are numbers; recognised unless given."""
 
 
@@ -87,7 +87,7 @@ class ExtraSet(FileSettings, total=False):
 
     train: Files
     """Training files, read as one set; the task's own for `form = "identity-swaps"` unless given."""
-    form: Literal['rows', 'triplets', 'identity-swaps']
+    form: Literal["rows", "triplets", "identity-swaps"]
     """Rows as the task has them, triplets to contrast, or rows with copies that name another group of people."""
     text: str | Sequence[str]
     """Text columns; the task's unless given. Triplets: three, or premise and hypothesis, which is the default."""
@@ -95,7 +95,7 @@ class ExtraSet(FileSettings, total=False):
     """Label column; the task's unless given. Triplets of two columns: "label"; of three columns: none is read."""
     labels: Mapping[str, int | float | str] | str | None
     """Label mapping onto the task's labels; the task's unless given. Triplets: onto entailment and contradiction."""
-    bad_rows: Literal['error', 'drop'] | None
+    bad_rows: Literal["error", "drop"] | None
     """What to do with rows that lack a text or a label; as for the task unless given."""
     row_weight: str | None
     """Column of row weights; the task's unless given, and none if empty."""
@@ -110,7 +110,7 @@ class ExtraSet(FileSettings, total=False):
 class Task(FileSettings, total=False):
     """One question put to the model."""
 
-    kind: Literal['single', 'pair']
+    kind: Literal["single", "pair"]
     """One sentence, or two."""
     classes: Sequence[str]
     """Class names in index order; the data may hold names or indices. Binary: ("no", "yes") unless given."""
@@ -138,23 +138,23 @@ class Task(FileSettings, total=False):
     """Row id column; without it, rows are numbered."""
     labels: Mapping[str, int | float | str] | str | None
     """Label mapping, `{entailment = 1, contradiction = 0, neutral = "drop"}`, or a factor such as `"x4"`."""
-    bad_rows: Literal['error', 'drop']
+    bad_rows: Literal["error", "drop"]
     """What to do with rows that lack a text or a label: stop, or drop and count them."""
     extra: Mapping[str, ExtraSet] | Sequence[str]
     """Further training sets by name, each with its own mapping, factor and batch size."""
-    drop_overlap: Sequence[Literal['dev', 'test', 'dev-texts', 'test-texts']]
+    drop_overlap: Sequence[Literal["dev", "test", "dev-texts", "test-texts"]]
     """Training rows to leave out: rows of "dev" or "test", or rows with a text of theirs, "dev-texts", "test-texts"."""
     batch_size: int | None
     """Examples of this task per step; the recipe's `training.batch_size` unless given."""
     max_length: int
     """Tokens per sequence, special tokens included; longer ones are truncated and counted."""
-    pair_input: Literal['joint', 'siamese']
+    pair_input: Literal["joint", "siamese"]
     """Pairs as one sequence `[CLS] a [SEP] b [SEP]`, or as two sequences."""
     pooling: Choice
     """How token states become one vector: first token, tanh pooler, mean or weighted mean over all tokens."""
     head: Choice
     """How vectors become outputs: linear, mlp; for siamese pairs concat, concat-difference, compare, cosine."""
-    head_start: Literal['random', 'mean', 'probe']
+    head_start: Literal["random", "mean", "probe"]
     """How the head starts: at random, with the mean label as its bias, or as a linear probe of mean vectors."""
     dropout: float
     """Dropout in front of the head."""
@@ -164,9 +164,9 @@ class Task(FileSettings, total=False):
     """Share of every label that is spread evenly over the classes; for cross-entropies."""
     prior: float | Sequence[float] | Mapping[str, float]
     """Share of each class where the model will be used, if it differs from the training rows; binary: share of yes."""
-    calibration: Literal['none', 'temperature', 'platt']
+    calibration: Literal["none", "temperature", "platt"]
     """How probabilities are adjusted on dev after training: one temperature, or scale and shift per decision."""
-    threshold: float | Literal['f1', 'accuracy', 'balanced'] | None
+    threshold: float | Literal["f1", "accuracy", "balanced"] | None
     """The probability above which the answer is yes, or the score on dev that chooses it; the target's unless given."""
     metrics: Sequence[str]
     """What is measured; the first one represents the task in the overall score."""
@@ -222,11 +222,11 @@ class Training(TypedDict, total=False):
     """How the tasks' gradients are combined."""
     balance: Choice
     """How the tasks' losses are scaled in addition to their weights: fixed (not at all), normalised or uncertainty."""
-    trains: Sequence[Literal['encoder', 'adapters', 'heads']]
+    trains: Sequence[Literal["encoder", "adapters", "heads"]]
     """Which parts are trained; poolings and the relational layer belong to the heads. All of them unless given."""
     clip: float
     """The largest Euclidean norm of a gradient; longer gradients are scaled down to it. `inf` turns clipping off."""
-    non_finite: Literal['stop', 'skip']
+    non_finite: Literal["stop", "skip"]
     """What happens to a step whose loss or gradient is NaN or infinite: it stops the run, or is skipped."""
     most_skips: int
     """Skipped steps in a row after which the run stops."""
@@ -285,9 +285,9 @@ class Machine(TypedDict, total=False):
 
     device: str
     """auto, cpu, cuda, cuda:N or mps."""
-    precision: Literal['auto', 'fp32', 'tf32', 'bf16', 'fp16']
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
     """Number format of matrix products; auto is bf16 on CUDA, or fp16 on cards without it, and fp32 elsewhere."""
-    capture: Literal['auto', 'off']
+    capture: Literal["auto", "off"]
     """Whether training steps are captured as CUDA graphs where possible: auto, or off."""
     deterministic: bool
     """Let torch refuse operations whose result may differ from run to run, and take slower ones where it has them."""
@@ -308,7 +308,7 @@ class Recipe(TypedDict, total=False):
     """Seed of all random choices; the same seed on the same machine gives the same run."""
     data: str | PathLike[str] | None
     """A folder that file names are relative to, "samples" (inside the package) or "hub"."""
-    overall: Literal['scaled-mean', 'mean']
+    overall: Literal["scaled-mean", "mean"]
     """Overall score: the mean over tasks of metrics mapped to 0…1 (correlations by (r + 1) / 2), or of plain ones."""
     encoder: str | PathLike[str] | Encoder
     """The pretrained encoder that all tasks share."""
