@@ -14,6 +14,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="The Markdown file to wr
 Name = Annotated[str | None, typer.Option("--name", help="What users will call it: owner/name. [the run folder's]")]
 Licence = Annotated[str | None, typer.Option("--licence", "--license", help="The model's licence, such as apache-2.0.")]
 Examples = Annotated[int, typer.Option(min=0, help="Quote so many of the worst errors per task: texts of your data.")]
+Alone = Annotated[list[Path] | None, typer.Option(help="A run of one task alone, to compare with; repeatable.")]
 Watts = Annotated[float | None, typer.Option(min=0, help="The power of the machine. [100 with a CPU, 400 with CUDA]")]
 Grid = Annotated[float | None, typer.Option(min=0, help="Grams of CO2 equivalents per kWh. [480]")]
 
@@ -24,6 +25,7 @@ def card(
     name: Name = None,
     licence: Licence = None,
     examples: Examples = 0,
+    alone: Alone = None,
     watts: Watts = None,
     grid: Grid = None,
     checkpoint: Checkpoint = None,
@@ -36,6 +38,8 @@ def card(
 
     palbert card runs/demo
 
+    palbert card runs/demo --alone runs/sst --alone runs/sts
+
     palbert card runs/demo --out card.md --name owner/demo --licence apache-2.0 --watts 65 --grid 56
     """
     from palbert.verbs.card import card as card_of_run
@@ -47,6 +51,7 @@ def card(
         name=name,
         licence=licence,
         examples=examples,
+        alone=alone or (),
         watts=watts,
         grid=grid,
         force=force,

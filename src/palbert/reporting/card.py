@@ -109,6 +109,18 @@ class CardTask:
 
 
 @dataclass(frozen=True)
+class AloneScore:
+    """A task's score next to that of a model which was trained for it alone."""
+
+    task: str
+    metric: str
+    alone: float
+    together: float
+    interval: tuple[float, float]
+    """Of the difference, together minus alone."""
+
+
+@dataclass(frozen=True)
 class Card:
     """Everything that the card of a run shows."""
 
@@ -126,7 +138,7 @@ class Card:
     encoder_sha256: str
     footprint: Footprint
     notes: Sequence[str] = ()
-    transfer: Mapping[str, Any] | None = None
+    alone: Sequence[AloneScore] = ()
     bias: Mapping[str, Any] | None = None
     datasets: Sequence[str] = ()
     """The data sets of the Hub that it was trained on."""
@@ -155,7 +167,6 @@ def render_card(card: Card) -> str:
         splits=[split for split in ("train", "dev", "test") if any(split in task.rows for task in card.tasks)],
         baselines=list(dict.fromkeys(name for task in card.tasks for name in task.baselines)),
         bias=_bias(card.bias),
-        transfer=_transfer(card.transfer),
     )
     text = f"---\n{metadata(card).to_yaml(line_break=chr(10))}\n---\n\n{body}"
     check_card(text)
@@ -261,21 +272,6 @@ def _bias(found: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
         ]
         audited.append({"name": name, "groups": rows, "significant": sum(row["significant"] for row in rows)})
     return audited
-
-
-def _transfer(found: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
-    """Return, for each task, its score when trained alone and together with the others; None without a report."""
-    if found is None:
-        return None
-    return [
-        {
-            "name": name,
-            "metric": task.get("metric", "–"),
-            **{key: _number(task.get(key)) for key in ("alone", "together")},
-            "interval": _pair(task.get("interval")),
-        }
-        for name, task in _items(found.get("tasks"))
-    ]
 
 
 def _items(value: Any) -> list[tuple[str, Mapping[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,17 @@ from palbert.recipe.load import load_run_recipe, read_toml
 from palbert.recipe.public import public_names, public_recipe
 from palbert.recipe.schema import Recipe
 from palbert.registry.trust import outside_names, trusting
-from palbert.reporting.card import GRID, WATTS, Card, CardTask, DataFile, Footprint, check_licence, render_card
+from palbert.reporting.card import (
+    GRID,
+    WATTS,
+    AloneScore,
+    Card,
+    CardTask,
+    DataFile,
+    Footprint,
+    check_licence,
+    render_card,
+)
 from palbert.reporting.wording import Score
 from palbert.runtime.files import AnyPath, new_file, refuse_to_replace
 from palbert.runtime.hub import HubId
@@ -25,11 +35,11 @@ from palbert.tasks.sets import files_of
 from palbert.tasks.sources import Split
 from palbert.tasks.spec import Task
 from palbert.training.checkpoint import read_description
+from palbert.verbs.compare import compare
 from palbert.verbs.failings import failings_of
 
 BIAS = Path("audits") / "bias" / "bias.json"
-TRANSFER = "transfer.json"
-"""Where a run keeps what was found about it, in addition to its report."""
+"""Where a run keeps what an audit found about it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,7 @@ def card(
     name: str | None = None,
     licence: str | None = None,
     examples: int = 0,
+    alone: Sequence[AnyPath] = (),
     watts: float | None = None,
     grid: float | None = None,
     force: bool = False,
@@ -78,6 +89,7 @@ def card(
         name: What users will call the run, such as `owner/name`; the name of its folder unless given.
         licence: The identifier of the model's licence, such as "apache-2.0".
         examples: How many of the worst errors to quote for each task: their texts become public with the card.
+        alone: Runs that were trained for one task each; the card compares their scores with this run's.
         watts: The power of the machine that trained, for the estimate of energy; a usual one of its kind unless given.
         grid: Grams of CO2 equivalents per kWh where it trained; about the world's mean unless given.
         force: Replace a file that exists.
@@ -91,9 +103,9 @@ def card(
     if out is not None and not force:
         refuse_to_replace(Path(out))
     with trusting(trust):
-        text = card_of(
-            evaluated(run, checkpoint), name=name, licence=licence, examples=examples, watts=watts, grid=grid
-        )
+        found = evaluated(run, checkpoint)
+        scores = _alone_scores(found, alone, trust=trust)
+        text = card_of(found, name=name, licence=licence, examples=examples, alone=scores, watts=watts, grid=grid)
     if out is not None:
         with new_file(Path(out), replace=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -133,12 +145,29 @@ def evaluated(run: AnyPath, checkpoint: str | None) -> Evaluated:
     return Evaluated(folder, chosen, place, summary, load_run_recipe(folder.recipe))
 
 
+def _alone_scores(found: Evaluated, alone: Sequence[AnyPath], *, trust: bool) -> list[AloneScore]:
+    """Compare the tasks of a run with runs that have one task each, on the same rows."""
+    scores = []
+    for run in alone:
+        tasks = load_run_recipe(RunFolder(Path(run)).recipe).tasks
+        if len(tasks) != 1:
+            raise DataError(
+                f"{run}: expected a run of one task, found {len(tasks)}: {', '.join(tasks)}.",
+                hint="palbert compare shows runs of several tasks next to each other.",
+            )
+        [each] = compare([run, found.place.path], split=str(found.summary.get("split", "dev")), trust=trust)
+        ends = (each.difference.low, each.difference.high)
+        scores.append(AloneScore(each.task, each.metric, each.reference_score, each.score, ends))
+    return scores
+
+
 def card_of(
     found: Evaluated,
     *,
     name: str | None = None,
     licence: str | None = None,
     examples: int = 0,
+    alone: Sequence[AloneScore] = (),
     watts: float | None = None,
     grid: float | None = None,
 ) -> str:
@@ -162,7 +191,7 @@ def card_of(
             encoder_sha256=made_of.encoder_sha256 if made_of else "",
             footprint=_footprint(summary, watts, grid),
             notes=[_without_folders(note, recipe) for note in summary.get("notes", ())],
-            transfer=_found(found.run.path / TRANSFER),
+            alone=alone,
             bias=_found(found.run.path / BIAS),
             datasets=_hub_data(recipe),
             needs_trust=list(outside_names(read_toml(found.run.recipe))),

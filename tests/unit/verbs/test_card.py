@@ -95,7 +95,7 @@ def test_the_estimate_follows_from_measured_seconds_and_the_assumptions(run_copy
 def test_without_an_audit_and_a_licence_the_card_says_so(trained: Path) -> None:
     text = palbert.card(trained)
     assert "No audit for bias was made." in text
-    assert "Nobody has compared this model with one model per task." in text
+    assert "This model was not compared with one model per task." in text
     assert "Its owner has not chosen one." in text and "license:" not in text
 
 
@@ -129,11 +129,16 @@ def test_an_audit_with_missing_parts_is_no_error(found: dict[str, Any], run_copy
     assert "## Bias" in text and "No audit for bias was made" not in text
 
 
-def test_a_transfer_report_is_in_the_card(run_copy: Path) -> None:
-    task = {"metric": "accuracy", "alone": 0.5, "together": 0.75, "interval": [0.1, 0.4]}
-    (run_copy / "transfer.json").write_text(json.dumps({"tasks": {"sst": task, "quora": {}}}))
-    text = palbert.card(run_copy)
-    assert "| sst | accuracy | 0.500 | 0.750 | +0.100 to +0.400 |" in text and "| quora | – | – | – | – |" in text
+def test_a_run_of_one_task_is_compared_in_the_card(run_copy: Path, tmp_path: Path) -> None:
+    alone = run_copy
+    for name in set(palbert.Run(run_copy).report["tasks"]) - {"sst"}:
+        alone = palbert.remove_task(alone, name, out=tmp_path / f"without-{name}").path
+    text = palbert.card(run_copy, alone=[alone])
+    score = palbert.Run(run_copy).report["tasks"]["sst"]["accuracy"]
+    assert f"| sst | accuracy | {score:.3f} | {score:.3f} | +0.000 to +0.000 |" in text
+    assert "not compared" not in text and "not compared" in palbert.card(run_copy)
+    with pytest.raises(palbert.PalbertError, match="expected a run of one task, found"):
+        palbert.card(run_copy, alone=[run_copy])
 
 
 def test_scores_on_test_rows_have_a_table_and_results_of_their_own(run_copy: Path) -> None:
