@@ -43,6 +43,13 @@ def public_origin(origin: Mapping[str, Any]) -> dict[str, Any]:
     return {**origin, "checkpoints": checkpoints}
 
 
+def described_origin(origin: Mapping[str, Any]) -> str:
+    """Say in a few words what a model was made from, without the folders of this machine."""
+    public = public_origin(origin)
+    tasks = f" ({', '.join(public['tasks'])})" if public["tasks"] else ""
+    return f"{public['verb']}{tasks}, from {', '.join(each['checkpoint'] for each in public['checkpoints'])}"
+
+
 def _public_place(checkpoint: str) -> str:
     """Return `run/checkpoints/best` for a checkpoint of a run, and the name of any other folder."""
     place = PurePath(checkpoint)
