@@ -92,7 +92,13 @@ def pairs_of_file(path: Path) -> list[Pair]:
     if all(name in columns for name in CROWS):
         return list(_crows(columns, path.name))
     if all(name in columns for name in EEC[:-1]):
-        return list(_eec(columns, path.name))
+        found = list(_eec(columns, path.name))
+        if not found:
+            raise DataError(
+                f"{path}: no two sentences differ in Gender or Race alone.",
+                hint="Each Template needs a sentence for every group.",
+            )
+        return found
     raise DataError(
         f"{path}: expected the columns of the Equity Evaluation Corpus ({', '.join(EEC[:-1])}) or of CrowS-Pairs "
         f"({', '.join(CROWS)}), found {', '.join(columns)}.",

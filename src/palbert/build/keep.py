@@ -19,7 +19,7 @@ from palbert.tasks.spec import Task
 from palbert.training.checkpoint import read_description
 
 COMPARED = ("kind", "pair_input", "classes", "range", "target", "pooling", "head")
-"""Settings of a task that must be the same for its head to be kept."""
+"""Settings of a task that must be the same for its head to be kept, or to be averaged with that of another run."""
 
 log = logging.getLogger(__name__)
 

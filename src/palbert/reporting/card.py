@@ -144,6 +144,8 @@ class Card:
     """The data sets of the Hub that it was trained on."""
     needs_trust: Sequence[str] = ()
     """Code from outside palbert that the run names."""
+    made_by: str = ""
+    """The command that made the run from others, and these; empty for a run that was trained from an encoder."""
 
     @property
     def parameters(self) -> float:
@@ -197,7 +199,7 @@ def metadata(card: Card) -> Any:
         metrics=list(dict.fromkeys(score.metric for task in card.tasks for score in task.scores)),
         model_name=card.name.rpartition("/")[2],
         eval_results=[found for task in card.tasks for found in _results(task, str(card.summary.get("split", "dev")))],
-        co2_eq_emissions=emissions,
+        co2_eq_emissions=emissions if made.seconds else None,  # of runs that were made without training, none
     )
 
 

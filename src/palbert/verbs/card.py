@@ -37,6 +37,7 @@ from palbert.tasks.spec import Task
 from palbert.training.checkpoint import read_description
 from palbert.verbs.compare import compare
 from palbert.verbs.failings import failings_of
+from palbert.verbs.origin import described_origin
 
 BIAS = Path("audits") / "bias" / "bias.json"
 """Where a run keeps what an audit found about it."""
@@ -195,6 +196,7 @@ def card_of(
             bias=_found(found.run.path / BIAS),
             datasets=_hub_data(recipe),
             needs_trust=list(outside_names(read_toml(found.run.recipe))),
+            made_by=described_origin(summary["origin"]) if "origin" in summary else "",
         )
     )
 

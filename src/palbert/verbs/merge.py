@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from palbert.build import Machine, OpenedCheckpoint, build_inference, evaluate_now, load_split, open_checkpoint
+from palbert.build.keep import COMPARED
 from palbert.data.dataset import Dataset
 from palbert.errors import DataError, RunFolderError
 from palbert.model.pretrained import weights_sha256
@@ -28,8 +29,6 @@ from palbert.verbs.origin import Ingredient, Origin
 from palbert.verbs.run import Run
 
 UNIFORM, GREEDY = "uniform soup", "greedy soup"
-SHAPE = ("kind", "pair_input", "classes", "range", "target", "pooling", "head")
-"""Settings of a task that all runs must have alike."""
 BIAS = (
     "The greedy soup was chosen on these dev rows, so its score here is too good by an unknown amount; "
     "rows that chose nothing tell: palbert evaluate {out} --split test"
@@ -186,7 +185,7 @@ def refuse_different(one: Source, other: Source) -> None:
             one, other, f"have different tasks: {', '.join(first['tasks'])} and {', '.join(second['tasks'])}"
         )
     for name, task in first["tasks"].items():
-        differing = [key for key in SHAPE if task.get(key) != second["tasks"][name].get(key)]
+        differing = [key for key in COMPARED if task.get(key) != second["tasks"][name].get(key)]
         if differing:
             raise _refusal(one, other, f"have a different {differing[0]} of '{name}'")
         if one.recipe.tasks[name].held_out != other.recipe.tasks[name].held_out:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 from palbert.model.pretrained import weights_sha256
 
@@ -34,3 +35,22 @@ class Origin:
     """What it was made from."""
     tasks: Sequence[str] = field(default_factory=list)
     """The tasks that were added or removed."""
+
+
+def public_origin(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the origin in a description as others may see it: runs by name, without the folders that they are in."""
+    checkpoints = [{**each, "checkpoint": _public_place(each["checkpoint"])} for each in origin["checkpoints"]]
+    return {**origin, "checkpoints": checkpoints}
+
+
+def described_origin(origin: Mapping[str, Any]) -> str:
+    """Say in a few words what a model was made from, without the folders of this machine."""
+    public = public_origin(origin)
+    tasks = f" ({', '.join(public['tasks'])})" if public["tasks"] else ""
+    return f"{public['verb']}{tasks}, from {', '.join(each['checkpoint'] for each in public['checkpoints'])}"
+
+
+def _public_place(checkpoint: str) -> str:
+    """Return `run/checkpoints/best` for a checkpoint of a run, and the name of any other folder."""
+    place = PurePath(checkpoint)
+    return "/".join(place.parts[-3:]) if place.parent.name == "checkpoints" else place.name

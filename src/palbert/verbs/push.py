@@ -22,9 +22,10 @@ from palbert.runtime.checksums import RECORD, check_folder, read_record
 from palbert.runtime.files import AnyPath
 from palbert.runtime.hub import HubId, push_errors
 from palbert.runtime.run_folder import RunFolder
-from palbert.training.checkpoint import MODEL_FILES
+from palbert.training.checkpoint import MODEL_FILES, read_description
 from palbert.verbs.card import Evaluated, card_of, evaluated
 from palbert.verbs.hub_run import CHECKPOINT, RUN_FILES
+from palbert.verbs.origin import public_origin
 
 CARD = "README.md"
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(?<![.-])/[A-Za-z0-9_][\w.-]*(?<![.-])")
@@ -153,6 +154,8 @@ def _files(found: Evaluated, card: str) -> dict[str, Path | bytes]:
         )
     check_folder(found.checkpoint)
     sent = [*MODEL_FILES, *([DECISIONS] if DECISIONS in record else [])]
+    changed = _without_folders(found.checkpoint)
+    hashes = {name: sha256(changed[name]).hexdigest() if name in changed else record[name] for name in sent}
     described = {
         "recipe.toml": dump_recipe(public_recipe(found.recipe)).encode(),
         "report.json": (json.dumps(_public_summary(found), indent=1, ensure_ascii=False) + "\n").encode(),
@@ -161,9 +164,18 @@ def _files(found: Evaluated, card: str) -> dict[str, Path | bytes]:
         CARD: card.encode(),
         **described,
         RECORD: _record({name: sha256(content).hexdigest() for name, content in described.items()}),
-        **{f"{CHECKPOINT}/{name}": found.checkpoint / name for name in sent},
-        f"{CHECKPOINT}/{RECORD}": _record({name: record[name] for name in sent}),
+        **{f"{CHECKPOINT}/{name}": changed.get(name, found.checkpoint / name) for name in sent},
+        f"{CHECKPOINT}/{RECORD}": _record(hashes),
     }
+
+
+def _without_folders(checkpoint: Path) -> dict[str, bytes]:
+    """Return the files of a checkpoint that are sent with another content: they name folders of this machine."""
+    description = read_description(checkpoint)
+    if "origin" not in description:
+        return {}
+    public = {**description, "origin": public_origin(description["origin"])}
+    return {"palbert.json": (json.dumps(public, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
 def _record(hashes: Mapping[str, str]) -> bytes:

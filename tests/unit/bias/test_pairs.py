@@ -74,6 +74,7 @@ def test_crows_pairs_put_the_disadvantaged_group_first(tmp_path: Path) -> None:
     [
         ("a,b\n1,2\n", r"columns of the Equity Evaluation Corpus .* found a, b"),
         ("sent_more,sent_less,stereo_antistereo,bias_type\nx,y,maybe,age\n", "row 1: expected stereo or antistereo"),
+        ("Sentence,Template,Gender,Race\nHe naps.,x naps,male,\n", "no two sentences differ in Gender or Race alone"),
     ],
 )
 def test_other_files_are_refused(text: str, says: str, tmp_path: Path) -> None:

@@ -205,3 +205,12 @@ def test_code_from_outside_is_named(run_copy: Path) -> None:
     recipe.write_text(text.replace('name = "round-robin"', 'name = "my_module:Mine"'), "utf-8")
     with pytest.raises(TrustError):
         palbert.card(run_copy)
+
+
+def test_a_run_made_from_another_says_so_and_claims_no_training_of_its_own(trained: Path, tmp_path: Path) -> None:
+    made = palbert.remove_task(trained, "quora", out=tmp_path / "made").path
+    text = palbert.card(made)
+    assert f"| made by | remove-task (quora), from {trained.name}/checkpoints/best |" in text
+    assert "training time" not in text and "kWh" not in text
+    assert "The training behind it is not in this card: see the runs that it was made from." in text
+    assert str(trained.parent) not in text and "made by" not in palbert.card(trained)

@@ -91,6 +91,19 @@ def test_nothing_private_is_sent(run_copy: Path, hub: Hub, tiny_encoder: Path) -
     assert recipe_there.provenance is not None and len(recipe_there.provenance.data_sha256) == 6
 
 
+def test_a_run_made_from_another_is_sent_without_the_place_of_that_run(
+    run_copy: Path, hub: Hub, tmp_path: Path
+) -> None:
+    made = palbert.remove_task(run_copy, "quora", out=tmp_path / "without-quora").path
+    palbert.push(made, "owner/tiny", yes=True)
+    files = hub.files("owner/tiny")
+    assert not [name for name, content in files.items() if str(tmp_path).encode() in content]
+    [ingredient] = json.loads(files["checkpoints/best/palbert.json"])["origin"]["checkpoints"]
+    assert ingredient["checkpoint"] == f"{run_copy.name}/checkpoints/best"
+    there, here = palbert.load("owner/tiny"), palbert.load(made)  # which compares hashes
+    assert there.predict("sst", ["Dull."]) == here.predict("sst", ["Dull."])
+
+
 def _sample(name: str) -> str:
     return (Path(palbert.__file__).parent / "data" / "samples" / name).read_text("utf-8")
 

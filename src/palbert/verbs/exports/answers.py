@@ -48,7 +48,7 @@ def describe_answers(task: Task, decision: Decision) -> dict[str, Any]:
         "range": None if task.target.range is None else list(task.target.range),
         "scale": list(decision.scale) or [1.0],
         "shift": list(decision.shift) or [0.0],
-        "thresholds": _thresholds(task, decision),
+        "thresholds": thresholds_of(task, decision),
     }
 
 
@@ -61,8 +61,8 @@ def kind_of(target: Target) -> str:
     return "outputs"
 
 
-def _thresholds(task: Task, decision: Decision) -> list[float]:
-    """Return the threshold of each yes-or-no decision."""
+def thresholds_of(task: Task, decision: Decision) -> list[float]:
+    """Return the threshold of each yes-or-no decision; none for other answers."""
     if decision.thresholds:
         return list(decision.thresholds)
     target = task.target

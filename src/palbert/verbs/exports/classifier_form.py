@@ -18,7 +18,7 @@ from palbert.model.adapters import LoRA
 from palbert.targets.binary import Binary
 from palbert.tasks.spec import Task
 from palbert.verbs.export_check import logits_of, scores_of
-from palbert.verbs.exports.answers import kind_of
+from palbert.verbs.exports.answers import kind_of, thresholds_of
 from palbert.verbs.exports.check_rows import rows_of
 from palbert.verbs.exports.form import Checked, Form, Source, Wanted, compared, one_task
 from palbert.verbs.texts import columns_of
@@ -58,8 +58,9 @@ class ClassifierForm(Form):
         if owner is not None and isinstance(model.adapters[owner], LoRA):
             merge_adapter(model, owner)
         self.classifier.calibrate(self.decision.scale, self.decision.shift, yes_and_no=self.yes_and_no)
-        if self.decision.thresholds and self.decision.thresholds != (0.5,) * len(self.decision.thresholds):
-            log.warning("tasks.%s: %s does not apply the run's thresholds.", self.task.name, self.library)
+        self.thresholds = thresholds_of(self.task, self.decision)
+        if any(threshold != 0.5 for threshold in self.thresholds):
+            log.warning("tasks.%s: %s does not apply the task's thresholds.", self.task.name, self.library)
 
     def _check_task(self, task: Task) -> None:
         """Raise DataError for a task that the library has no form for."""
@@ -120,7 +121,7 @@ class ClassifierForm(Form):
             "problem_type": PROBLEMS[kind_of(self.task.target)],
             "palbert": {
                 "task": self.task.name,
-                "thresholds": list(self.decision.thresholds),
+                "thresholds": self.thresholds,
                 "range": None if self.task.range is None else list(self.task.range),
             },
         }

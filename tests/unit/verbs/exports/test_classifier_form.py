@@ -74,3 +74,22 @@ def test_without_the_library_a_classifier_is_written_unchecked(
     monkeypatch.setattr("palbert.verbs.exports.classifier_form.scores_of", lambda *_, **__: None)
     assert palbert.export(trained, to="cross-encoder", task="quora", out=tmp_path / "out").difference is None
     assert "Not checked: sentence-transformers is not installed." in caplog.text
+
+
+def test_thresholds_of_the_target_are_named_in_the_folder(
+    tiny_recipe: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes = ["delivery", "billing", "account", "quality", "praise"]
+    tiny_recipe["tasks"] = {
+        "topics": {
+            "kind": "single", "classes": classes, "text": "message", "label": "topics",
+            "target": {"name": "multilabel", "threshold": {"billing": 0.2}},
+            "train": "topics-train.tsv", "dev": "topics-dev.tsv",
+        }
+    }  # fmt: skip
+    tiny_recipe["training"] |= {"epochs": 1, "steps_per_epoch": 1}
+    run = palbert.train(tiny_recipe, out=tmp_path / "run")
+    palbert.export(run.path, to="transformers", task="topics", out=tmp_path / "out", check=False)
+    settings = json.loads((tmp_path / "out" / "config.json").read_text("utf-8"))
+    assert settings["palbert"]["thresholds"] == [0.5, 0.2, 0.5, 0.5, 0.5]
+    assert "tasks.topics: transformers does not apply the task's thresholds." in caplog.text
