@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 RecipeName = Annotated[str, typer.Argument(help="A recipe file, the name of a built-in recipe, or a data file.")]
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
-RunOrEncoder = Annotated[str, typer.Argument(help="A run folder, or an encoder: minilm, a folder or a Hub id.")]
+RunOrHub = Annotated[Path, typer.Argument(help="A run folder, or owner/name of a run on the Hugging Face Hub.")]
+RunOrEncoder = Annotated[str, typer.Argument(help="A run, or an encoder: each a folder or a Hub id; or minilm.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as training.epochs=5; repeatable."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from palbert.commands.arguments import Checkpoint, Force, Run, Trust
 from palbert.terminal import say
+
+log = logging.getLogger(__name__)
 
 Out = Annotated[Path | None, typer.Option("--out", help="The Markdown file to write. [standard output]")]
 Name = Annotated[str | None, typer.Option("--name", help="What users will call it: owner/name. [the run folder's]")]
@@ -58,3 +61,5 @@ def card(
     )
     if out is None:
         say(text)
+    else:
+        log.info("Written: %s", out)

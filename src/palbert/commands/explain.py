@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, Trust, file_settings
+from palbert.commands.arguments import Checkpoint, Force, Json, Reading, RunOrHub, Trust, file_settings
 from palbert.errors import PalbertError
 from palbert.terminal import say
 
@@ -37,7 +37,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 
 
 def explain(
-    run: Run,
+    run: RunOrHub,
     task: TaskName = None,
     text: Texts = None,
     pair: Pair = None,

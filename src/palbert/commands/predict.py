@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Force, Json, Reading, Run, SpreadsheetSafe, Trust, file_settings
+from palbert.commands.arguments import Checkpoint, Force, Json, Reading, RunOrHub, SpreadsheetSafe, Trust, file_settings
 from palbert.errors import DataError, PalbertError
 from palbert.terminal import say
 
@@ -54,7 +54,7 @@ Precision = Annotated[
 
 
 def predict(
-    run: Run,
+    run: RunOrHub,
     task: TaskName = None,
     text: Text = None,
     pair: Pair = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from palbert.commands.arguments import Checkpoint, Json, Reading, Run, Split, SpreadsheetSafe, Trust, file_settings
+from palbert.commands.arguments import Checkpoint, Json, Reading, RunOrHub, Split, SpreadsheetSafe, Trust, file_settings
 from palbert.errors import PalbertError
 from palbert.terminal import print_comparisons, print_summary, say
 
@@ -28,7 +28,7 @@ Name = Annotated[str | None, typer.Option("--name", help="Write to RUN/evaluatio
 
 
 def evaluate(
-    run: Run,
+    run: RunOrHub,
     split: Split = "dev",
     test: Test = None,
     column: Columns = None,

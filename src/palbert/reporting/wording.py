@@ -48,8 +48,11 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """Write a difference with its sign; a missing one is a dash."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
+    """Write a difference with its sign; one that rounds to zero has none, and a missing one is a dash."""
+    if value is None:
+        return "–"
+    rounded = round(value, digits)
+    return f"{rounded:+.{digits}f}".replace("-", "−") if rounded else f"{0.0:.{digits}f}"
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -178,8 +178,13 @@ class RunFolder:
         if not is_marked(self.marker):
             write_text(self.marker, mark())
 
-    def check_free(self, *, resume: Resume, force: bool) -> None:
-        """Raise RunFolderError if the folder holds another run or other files, or nothing to resume."""
+    def check_free(self, *, resume: Resume | None, force: bool) -> None:
+        """Raise RunFolderError if the folder holds another run or other files, or nothing to resume.
+
+        Args:
+            resume: Whether a run in the folder is continued; None for a verb that cannot continue runs.
+            force: Whether a run in the folder is replaced.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         untouched = self.path.is_dir() and self.is_untouched
@@ -196,13 +201,13 @@ class RunFolder:
                 f"{self.path}: nothing to resume: there is no checkpoints/last.", hint="Train without --resume."
             )
         if self.path.is_dir() and not untouched:
-            self._refuse_to_mix(force=force)
+            self._refuse_to_mix(resume=resume, force=force)
 
     @property
     def _is_marked(self) -> bool:
         return is_marked(self.marker)
 
-    def _refuse_to_mix(self, *, force: bool) -> None:
+    def _refuse_to_mix(self, *, resume: Resume | None, force: bool) -> None:
         """Raise RunFolderError for a folder with files, unless they are a run's and are to be replaced."""
         if not self.exists:
             raise RunFolderError(
@@ -212,7 +217,9 @@ class RunFolder:
         if not force:
             raise RunFolderError(
                 f"{self.path}: already holds a run.",
-                hint="Add --resume to continue it, --force to replace it, or give another folder with --out "
+                hint="Add --force to replace it, or give another folder with --out (in Python: force=True, out=...)."
+                if resume is None
+                else "Add --resume to continue it, --force to replace it, or give another folder with --out "
                 "(in Python: resume=True, force=True, out=...).",
             )
         self._refuse_foreign([*self._replaced, self.pretrained])

@@ -210,5 +210,5 @@ def _described(stored: Stored, trainer: Trainer) -> str:
     with_encoder = f"at least {epoch + stored.seconds:.2f} s with the encoder"
     return (
         f"the encoder ran once, {stored.seconds:.2f} s; an epoch on what it gave took {epoch:.2f} s, {with_encoder}: "
-        f"{(epoch + stored.seconds) / epoch:.0f} times as long"
+        f"{(epoch + stored.seconds) / epoch:.1f} times as long"
     )

@@ -71,7 +71,7 @@ def write_run(
     """Write the recipe, `checkpoints/best` and, where the recipe's files are there, predictions and the report."""
     with out.locked("writing"):
         refuse_overlap(out, [source.folder for source in sources])
-        out.check_free(resume=False, force=force)
+        out.check_free(resume=None, force=force)
         out.clear(keep_rows=data_files(recipe))
         write_text(out.recipe, dump_recipe(recipe, rows=out.rows))
         best = out.checkpoints / "best"

@@ -107,7 +107,7 @@ def merge(
             raise DataError("Expected two or more different runs.", hint="palbert merge runs/a runs/b --out runs/soup")
         sources, folder = [Source.of(Path(run), checkpoint) for run in runs], RunFolder(Path(out))
         refuse_overlap(folder, [source.folder for source in sources])
-        folder.check_free(resume=False, force=force)
+        folder.check_free(resume=None, force=force)
         for other in sources[1:]:
             refuse_different(sources[0], other)
         dev_scores = _DevScores(sources[0])

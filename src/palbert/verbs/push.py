@@ -139,7 +139,9 @@ def _own_card(file: Path) -> str:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: cannot be read: {error}.") from error
+        raise DataError(
+            f"{file}: cannot be read: {error}.", hint=f"Write one with: palbert card RUN --out {file}"
+        ) from error
     check_card(text, str(file))
     return text
 

@@ -44,7 +44,7 @@ def remove_task(
     with trusting(trust):
         source, folder = Source.of(Path(run), checkpoint), RunFolder(Path(out))
         refuse_overlap(folder, [source.folder])
-        folder.check_free(resume=False, force=force)
+        folder.check_free(resume=None, force=force)
         tasks = read_tasks(source.checkpoint)
         if task not in tasks:
             raise RecipeError(f"{run}: no task '{task}'.", hint=did_you_mean(task, tasks))

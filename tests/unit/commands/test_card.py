@@ -18,7 +18,7 @@ def test_the_card_goes_to_standard_output_or_to_a_file(trained: Path, tmp_path: 
     assert shown.code == 0 and shown.out.startswith("---\n") and shown.err == ""
     file = tmp_path / "cards" / "card.md"
     written = cli("card", trained, "--name", "owner/demo", "--out", file)
-    assert written.code == 0 and written.out == ""
+    assert written.code == 0 and written.out == "" and f"Written: {file}" in written.err.replace("\n", "")
     assert file.read_text("utf-8").strip() == shown.out.strip()
     again = cli("card", trained, "--out", file)
     assert again.code == 2 and "already exists" in again.err

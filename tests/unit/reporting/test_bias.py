@@ -52,6 +52,17 @@ def test_the_page_escapes_everything_and_has_all_parts() -> None:
     assert "http" not in page.split("</style>")[1].replace("https://www.w3.org", "")
 
 
+def test_classes_have_a_column_of_their_own_in_tables_that_name_some() -> None:
+    page = render_bias(SUMMARY, title="run", examples={})
+    classed, plain = (part.split("</table>")[0] for part in page.split("<th>axis</th>")[1:3])
+    assert (
+        "<th>of class</th>" in classed
+        and '<td class="muted">yes</td>' in classed
+        and '<td class="muted"></td>' in classed
+    )
+    assert "of class" not in page.split("eec.tsv")[-1] and plain
+
+
 def test_the_table_has_significant_groups_first_and_says_how_many_there_are() -> None:
     text = bias_table(SUMMARY).text()
     assert text.index("<i>") < text.index("old")

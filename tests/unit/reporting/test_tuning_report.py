@@ -67,6 +67,14 @@ def test_the_page_is_complete_and_loads_nothing(confirmation: Any) -> None:
     assert figure and figure[1] == ("0.450" if confirmation else "0.510")
 
 
+@pytest.mark.parametrize(
+    ("bias", "said"), [(0.06, "0.0600 less than"), (-0.06, "0.0600 more than"), (1e-6, "the score that")]
+)
+def test_fresh_seeds_are_compared_with_the_search(bias: float, said: str) -> None:
+    page = render_tuning("mine", summary(confirmation={**CONFIRMATION, "bias": bias}), recipe="", space="")
+    assert f"settings have {said} the search said." in page
+
+
 def test_a_search_without_a_complete_trial_has_a_page() -> None:
     page = render_tuning("mine", summary(best=None, trials=[trial(0, "failed")], pareto=[]), recipe="", space="")
     assert "No trial is complete." in page and "Best recipe" not in page

@@ -10,6 +10,12 @@ from palbert.reporting.wording import Score, count, duration, number, percent, p
 def test_numbers_have_a_true_minus_sign_and_a_dash_for_none() -> None:
     assert (number(-0.1234), number(None), number(2.0, 0)) == ("−0.123", "–", "2")
     assert (signed(0.5, 1), signed(-0.5, 1), signed(None)) == ("+0.5", "−0.5", "–")
+    assert (signed(-0.0), signed(0.0), signed(-0.00004, 4), signed(0.0001, 4)) == (
+        "0.000",
+        "0.000",
+        "0.0000",
+        "+0.0001",
+    )
 
 
 @pytest.mark.parametrize(

@@ -233,8 +233,9 @@ def test_an_own_card_is_sent_as_it_is_and_must_have_metadata(trained: Path, hub:
     card.write_text("Mine.\n")
     with pytest.raises(DataError, match="does not begin with metadata"):
         palbert.push(trained, "owner/tiny", card=card)
-    with pytest.raises(DataError, match=r"absent\.md: cannot be read"):
+    with pytest.raises(DataError, match=r"absent\.md: cannot be read") as caught:
         palbert.push(trained, "owner/tiny", card=tmp_path / "absent.md")
+    assert caught.value.hint and "palbert card RUN --out" in caught.value.hint
 
 
 def test_what_was_pushed_is_shown_as_a_table(trained: Path) -> None:
