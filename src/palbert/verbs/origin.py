@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
+from palbert.errors import CheckpointError
 from palbert.model.pretrained import weights_sha256
 
 
@@ -34,3 +36,24 @@ class Origin:
     """What it was made from."""
     tasks: Sequence[str] = field(default_factory=list)
     """The tasks that were added or removed."""
+
+
+def public_description(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's description for others: its origin names runs without the folders that they are in."""
+    if "origin" not in description:
+        return dict(description)
+    origin = description["origin"]
+    try:
+        named = [{**each, "checkpoint": _public_name(each["checkpoint"])} for each in origin["checkpoints"]]
+        return {**description, "origin": {**origin, "checkpoints": named}}
+    except (TypeError, KeyError) as error:
+        raise CheckpointError(
+            "palbert.json: origin: expected the checkpoints that the model was made from.",
+            hint="Make the run again, or remove its origin and the line of palbert.json in palbert.sha256.",
+        ) from error
+
+
+def _public_name(checkpoint: str) -> str:
+    """Return the name of a run and of its checkpoint; of any other folder, its name."""
+    path = PurePath(checkpoint)
+    return f"{path.parents[1].name}/{path.name}" if path.parent.name == "checkpoints" else path.name

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from palbert.errors import CheckpointError
 from palbert.runtime.files import sha256
-from palbert.verbs.origin import Ingredient
+from palbert.verbs.origin import Ingredient, public_description
 
 
 def test_an_ingredient_is_known_by_place_and_content(trained: Path) -> None:
     best = trained / "checkpoints" / "best"
     assert Ingredient.of(best) == Ingredient(str(best.resolve()), sha256(best / "model.safetensors"))
+
+
+@pytest.mark.parametrize("origin", [None, 3, {}, {"checkpoints": None}, {"checkpoints": [{"checkpoint": 3}]}, ["x"]])
+def test_a_damaged_origin_is_not_made_public(origin: Any) -> None:
+    with pytest.raises(CheckpointError, match=r"palbert\.json: origin: expected the checkpoints"):
+        public_description({"origin": origin})
+
+
+def test_a_model_without_origin_is_described_as_it_is() -> None:
+    assert public_description({"format": 1}) == {"format": 1}

@@ -91,6 +91,18 @@ def test_nothing_private_is_sent(run_copy: Path, hub: Hub, tiny_encoder: Path) -
     assert recipe_there.provenance is not None and len(recipe_there.provenance.data_sha256) == 6
 
 
+def test_the_origin_of_a_derived_run_is_sent_without_its_folders(trained: Path, hub: Hub, tmp_path: Path) -> None:
+    less = palbert.remove_task(trained, "quora", out=tmp_path / "less")
+    palbert.push(less, "owner/less", yes=True)
+    sent = hub.files("owner/less")
+    for name, content in sent.items():
+        assert str(trained).encode() not in content and str(tmp_path).encode() not in content, name
+    origin = json.loads(sent["checkpoints/best/palbert.json"])["origin"]
+    own = json.loads((tmp_path / "less" / "checkpoints" / "best" / "palbert.json").read_text("utf-8"))["origin"]
+    assert origin["checkpoints"] == [{**own["checkpoints"][0], "checkpoint": f"{trained.name}/best"}]
+    assert palbert.load("owner/less").predict("sst", ["Dull."]) == palbert.load(less).predict("sst", ["Dull."])
+
+
 def _sample(name: str) -> str:
     return (Path(palbert.__file__).parent / "data" / "samples" / name).read_text("utf-8")
 
