@@ -200,3 +200,11 @@ def test_code_from_outside_is_named(run_copy: Path) -> None:
     recipe.write_text(text.replace('name = "round-robin"', 'name = "my_module:Mine"'), "utf-8")
     with pytest.raises(TrustError):
         palbert.card(run_copy)
+
+
+def test_numbers_of_an_audit_that_no_machine_holds_are_left_out(run_copy: Path) -> None:
+    audit = run_copy / "audits" / "bias"
+    audit.mkdir(parents=True)
+    group = {"axis": "gender", "group": "women", "pairs": 10**400, "interval": [0, 10**400]}
+    (audit / "bias.json").write_text(json.dumps({"tasks": {"sst": {"groups": [group]}}}))
+    assert "| gender | women | – | – | – | – | – | no |" in palbert.card(run_copy)
