@@ -41,6 +41,8 @@ def test_a_task_that_was_trained_with_others_is_removed(trained: Path, tmp_path:
     resumed = cli("train", tmp_path / "less" / "recipe.toml", "--out", tmp_path / "less", "--resume")
     assert resumed.code == 2 and "made from others, and not trained here" in resumed.err
     assert (tmp_path / "less" / MODEL).is_file()
+    again = cli("remove-task", trained, "quora", "--out", tmp_path / "less")
+    assert again.code == 2 and "Add --force to replace it" in again.err and "--resume" not in again.err
     alone = cli("remove-task", tmp_path / "less", "sts", "--out", tmp_path / "one")
     assert alone.code == 0
     last = cli("remove-task", tmp_path / "one", "sst", "--out", tmp_path / "none")
