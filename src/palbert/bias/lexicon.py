@@ -77,7 +77,7 @@ def _parse(path: Path) -> dict[str, Any]:
         values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}.", hint="Give a TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of the syntax, the encoding, long numbers or deep nesting
         raise DataError(f"{path}: not a TOML file: {error}.", hint="See docs/guides/bias.md for an example.") from None
     for key in values:
         if key not in ("axes", "lists"):
@@ -152,7 +152,7 @@ def _words(path: Path, place: str, entry: Any, groups: tuple[str, ...], lists: M
     role, before = entry.get("as", ""), entry.get("before")
     if role not in ROLES:
         raise DataError(f"{path}: {place}.as: unknown part '{role}'.", hint=f"There are: {', '.join(ROLES[1:])}.")
-    if before is not None and before not in lists:
+    if before is not None and not (isinstance(before, str) and before in lists):
         raise DataError(f"{path}: {place}.before: no list '{before}'.", hint=did_you_mean(str(before), lists))
     return Words(forms, role, lists[before] if before is not None else frozenset())
 

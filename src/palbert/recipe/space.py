@@ -22,6 +22,8 @@ MEASURE = re.compile(
     r"(seed|data|overall|run(\..*)?|provenance(\..*)?|tasks(\.[^.]+(\.(dev|test|metrics?|held_out))?)?)$"
 )
 """Settings that change what is scored, or where: scores of trials could not be compared."""
+LARGEST = 2**53
+"""Bounds of numbers; whole numbers beyond it are not exact for the search."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 Parameter = bool | int | float | str
@@ -58,7 +60,7 @@ class Numbers:
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
             return None
         steps = (value - self.low) / (self.step or (1 if self.whole else math.inf))
-        return None if abs(steps - round(steps)) > 1e-9 else int(value) if self.whole else float(value)
+        return None if not _is_whole(steps) else int(value) if self.whole else float(value)
 
     def share(self, value: float) -> float:
         """Return where in the range a number is, from 0 to 1."""
@@ -186,6 +188,8 @@ def _dimension(key: str, value: Any) -> tuple[Dimension | None, list[str]]:
 def _choices(key: str, given: Any) -> tuple[Choices | None, list[str]]:
     if not isinstance(given, list | tuple) or len(given) < 2:
         return None, [f"expected a list of two or more choices, found {shown(given)}."]
+    if wrong := [each for each in given if not _is_plain(each)]:
+        return None, [f"the choice {shown(wrong[0])} cannot be a setting of a recipe."]
     found = Choices(key, tuple(given))
     repeated = [
         label for number, label in enumerate(found.labels) if inline(label) in map(inline, found.labels[:number])
@@ -200,8 +204,10 @@ def _numbers(key: str, given: Mapping[str, Any]) -> tuple[Numbers | None, list[s
     problems += [f"{name} is missing." for name in ("low", "high") if name not in given]
     numbers = {name: given[name] for name in ("low", "high", "step") if name in given}
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
             problems.append(f"{name}: expected a number, found {shown(value)}.")
+        elif not -LARGEST <= value <= LARGEST:
+            problems.append(f"{name}: expected a number from {-LARGEST:g} to {LARGEST:g}, found {shown(value)}.")
     log, step = given.get("log", False), given.get("step")
     if not isinstance(log, bool):
         problems.append(f"log: expected true or false, found {shown(log)}.")
@@ -216,11 +222,24 @@ def _numbers(key: str, given: Mapping[str, Any]) -> tuple[Numbers | None, list[s
         problems.append(
             "step: cannot be used with log." if log else f"step: expected more than 0 and up to {high - low:g}."
         )
-    elif step is not None and abs((high - low) / step - round((high - low) / step)) > 1e-9:
+    elif step is not None and not _is_whole((high - low) / step):
         problems.append(f"step: expected high − low to be a multiple of it, found {shown(step)}.")
     whole = all(isinstance(value, int) for value in numbers.values())
     low, high = (low, high) if whole else (float(low), float(high))
     return Numbers(key, low, high, log=log, step=step), problems
+
+
+def _is_whole(steps: float) -> bool:
+    return math.isfinite(steps) and abs(steps - round(steps)) <= 1e-9
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is one that recipes have: TOML has dates too, and Python everything else."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
+    return (
+        all(map(_is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, bool | int | float | str)
+    )
 
 
 def own_parameters(space: Space, values: Mapping[str, Any]) -> dict[str, Parameter]:

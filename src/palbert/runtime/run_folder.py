@@ -189,7 +189,7 @@ class RunFolder:
             raise RunFolderError(f"{self.path}: expected a folder, found a file.")
         untouched = self.path.is_dir() and self.is_untouched
         killed_at_start = untouched and any(self.path.iterdir())
-        if resume and (self.checkpoints / "best").is_dir() and not self.can_resume:
+        if resume and self._is_derived:
             raise RunFolderError(
                 f"{self.path}: nothing to resume: the run was made from others, and not trained here.",
                 hint="Train into another folder with --out.",
@@ -204,6 +204,11 @@ class RunFolder:
             self._refuse_to_mix(resume=resume, force=force)
 
     @property
+    def _is_derived(self) -> bool:
+        """Whether the run was made from others, or is a copy without what training needs to go on."""
+        return (self.checkpoints / "best").is_dir() and not self.can_resume
+
+    @property
     def _is_marked(self) -> bool:
         return is_marked(self.marker)
 
@@ -215,12 +220,12 @@ class RunFolder:
                 hint="Give another folder with --out.",
             )
         if not force:
+            can_resume = resume is not None and not self._is_derived
+            add, python = ("--resume to continue it, --force", "resume=True, ") if can_resume else ("--force", "")
             raise RunFolderError(
                 f"{self.path}: already holds a run.",
-                hint="Add --force to replace it, or give another folder with --out (in Python: force=True, out=...)."
-                if resume is None
-                else "Add --resume to continue it, --force to replace it, or give another folder with --out "
-                "(in Python: resume=True, force=True, out=...).",
+                hint=f"Add {add} to replace it, or give another folder with --out "
+                f"(in Python: {python}force=True, out=...).",
             )
         self._refuse_foreign([*self._replaced, self.pretrained])
 

@@ -38,6 +38,7 @@ from palbert.training.checkpoint import read_description
 from palbert.verbs.compare import compare
 from palbert.verbs.failings import failings_of
 from palbert.verbs.origin import described_origin
+from palbert.verbs.report_file import read_report
 
 BIAS = Path("audits") / "bias" / "bias.json"
 """Where a run keeps what an audit found about it."""
@@ -135,9 +136,7 @@ def evaluated(run: AnyPath, checkpoint: str | None) -> Evaluated:
     hint = f"Make it with: palbert evaluate {folder.path}{option}"
     if not file.is_file():
         raise RunFolderError(f"{file}: no such file, so nothing says how good the checkpoint is.", hint=hint)
-    summary = read_object(file, raises=RunFolderError, hint=hint)
-    if not isinstance(summary.get("metrics"), Mapping) or not isinstance(summary.get("tasks"), Mapping):
-        raise RunFolderError(f"{file}: holds no scores of tasks.", hint="Give the folder of a run that has tasks.")
+    summary = read_report(file, hint=hint)
     step = read_description(chosen).get("step")
     if summary.get("step", step) != step:
         raise RunFolderError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from palbert.errors import CheckpointError
 from palbert.model.pretrained import weights_sha256
 
 
@@ -37,10 +38,27 @@ class Origin:
     """The tasks that were added or removed."""
 
 
+def public_description(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's description as others may see it: its origin names no folders of this machine."""
+    if "origin" not in description:
+        return dict(description)
+    return {**description, "origin": public_origin(description["origin"])}
+
+
 def public_origin(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the origin in a description as others may see it: runs by name, without the folders that they are in."""
-    checkpoints = [{**each, "checkpoint": _public_place(each["checkpoint"])} for each in origin["checkpoints"]]
-    return {**origin, "checkpoints": checkpoints}
+    """Return an origin as others may see it: runs by name, without the folders that they are in.
+
+    Raises:
+        CheckpointError: The origin is damaged.
+    """
+    try:
+        checkpoints = [{**each, "checkpoint": _public_place(each["checkpoint"])} for each in origin["checkpoints"]]
+        return {**origin, "checkpoints": checkpoints}
+    except (TypeError, KeyError) as error:
+        raise CheckpointError(
+            "palbert.json: origin: expected the checkpoints that the model was made from.",
+            hint="Make the run again, or remove its origin and the line of palbert.json in palbert.sha256.",
+        ) from error
 
 
 def described_origin(origin: Mapping[str, Any]) -> str:

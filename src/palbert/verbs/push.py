@@ -25,7 +25,7 @@ from palbert.runtime.run_folder import RunFolder
 from palbert.training.checkpoint import MODEL_FILES, read_description
 from palbert.verbs.card import Evaluated, card_of, evaluated
 from palbert.verbs.hub_run import CHECKPOINT, RUN_FILES
-from palbert.verbs.origin import public_origin
+from palbert.verbs.origin import public_description
 
 CARD = "README.md"
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(?<![.-])/[A-Za-z0-9_][\w.-]*(?<![.-])")
@@ -155,29 +155,28 @@ def _files(found: Evaluated, card: str) -> dict[str, Path | bytes]:
             hint="To record files that you trust, run there: sha256sum *.json *.safetensors > " + RECORD,
         )
     check_folder(found.checkpoint)
-    sent = [*MODEL_FILES, *([DECISIONS] if DECISIONS in record else [])]
-    changed = _without_folders(found.checkpoint)
-    hashes = {name: sha256(changed[name]).hexdigest() if name in changed else record[name] for name in sent}
+    model: dict[str, Path | bytes] = {name: found.checkpoint / name for name in MODEL_FILES}
+    if DECISIONS in record:
+        model[DECISIONS] = found.checkpoint / DECISIONS
+    description = read_description(found.checkpoint)
+    if (public := public_description(description)) != description:
+        model["palbert.json"] = _json(public)
+        record = {**record, "palbert.json": sha256(_json(public)).hexdigest()}
     described = {
         "recipe.toml": dump_recipe(public_recipe(found.recipe)).encode(),
-        "report.json": (json.dumps(_public_summary(found), indent=1, ensure_ascii=False) + "\n").encode(),
+        "report.json": _json(_public_summary(found)),
     }
     return {
         CARD: card.encode(),
         **described,
         RECORD: _record({name: sha256(content).hexdigest() for name, content in described.items()}),
-        **{f"{CHECKPOINT}/{name}": changed.get(name, found.checkpoint / name) for name in sent},
-        f"{CHECKPOINT}/{RECORD}": _record(hashes),
+        **{f"{CHECKPOINT}/{name}": content for name, content in model.items()},
+        f"{CHECKPOINT}/{RECORD}": _record({name: record[name] for name in model}),
     }
 
 
-def _without_folders(checkpoint: Path) -> dict[str, bytes]:
-    """Return the files of a checkpoint that are sent with another content: they name folders of this machine."""
-    description = read_description(checkpoint)
-    if "origin" not in description:
-        return {}
-    public = {**description, "origin": public_origin(description["origin"])}
-    return {"palbert.json": (json.dumps(public, indent=1, ensure_ascii=False) + "\n").encode()}
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _record(hashes: Mapping[str, str]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,19 @@ def test_a_recipes_own_values_are_parameters_where_the_space_has_them() -> None:
 def test_values_on_one_line_are_toml(value: Any) -> None:
     assert tomllib.loads(f"value = {inline(value)}")["value"] == value
     assert "\n" not in inline(value)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ({"low": 1, "high": 10**400}, "high: expected a number from"),
+        ({"low": -(10**400), "high": 1}, "low: expected a number from"),
+        ({"low": 0.5, "high": 1e308}, "high: expected a number from"),
+        ({"low": 1, "high": 5, "step": 1e-320}, "step: expected high − low to be a multiple"),
+        ([date(2024, 1, 1), date(2024, 1, 2)], "cannot be a setting of a recipe"),
+        ([None, 1], "the choice None cannot be a setting of a recipe"),
+    ],
+)
+def test_values_that_no_search_can_hold_are_problems(line: Any, says: str) -> None:
+    [problem] = load_space({"training.epochs": line}).problems
+    assert problem.startswith("training.epochs: ") and says in problem

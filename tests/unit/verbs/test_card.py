@@ -135,7 +135,7 @@ def test_a_run_of_one_task_is_compared_in_the_card(run_copy: Path, tmp_path: Pat
         alone = palbert.remove_task(alone, name, out=tmp_path / f"without-{name}").path
     text = palbert.card(run_copy, alone=[alone])
     score = palbert.Run(run_copy).report["tasks"]["sst"]["accuracy"]
-    assert f"| sst | accuracy | {score:.3f} | {score:.3f} | +0.000 to +0.000 |" in text
+    assert f"| sst | accuracy | {score:.3f} | {score:.3f} | 0.000 to 0.000 |" in text
     assert "not compared" not in text and "not compared" in palbert.card(run_copy)
     with pytest.raises(palbert.PalbertError, match="expected a run of one task, found"):
         palbert.card(run_copy, alone=[run_copy])
@@ -214,3 +214,11 @@ def test_a_run_made_from_another_says_so_and_claims_no_training_of_its_own(train
     assert "training time" not in text and "kWh" not in text
     assert "The training behind it is not in this card: see the runs that it was made from." in text
     assert str(trained.parent) not in text and "made by" not in palbert.card(trained)
+
+
+def test_numbers_of_an_audit_that_no_machine_holds_are_left_out(run_copy: Path) -> None:
+    audit = run_copy / "audits" / "bias"
+    audit.mkdir(parents=True)
+    group = {"axis": "gender", "group": "women", "pairs": 10**400, "interval": [0, 10**400]}
+    (audit / "bias.json").write_text(json.dumps({"tasks": {"sst": {"groups": [group]}}}))
+    assert "| gender | women | – | – | – | – | – | no |" in palbert.card(run_copy)

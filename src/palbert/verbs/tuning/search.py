@@ -17,6 +17,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from palbert.errors import RunFolderError, first_line
 from palbert.recipe.space import Choices, Dimension, Parameter, Space
@@ -53,6 +54,19 @@ class Trial:
     """The overall score by the number of the evaluation, from 1."""
     result: dict[str, Any]
     """What `tell` was given."""
+
+
+class _Result(BaseModel):
+    """What `tell` is given, as far as others read it; everything else is kept as it is."""
+
+    model_config = ConfigDict(strict=True)
+
+    overall: FiniteFloat = 0.0
+    wall: FiniteFloat = 0.0
+    formula: str = ""
+    reason: str = ""
+    metrics: dict[str, str] = {}
+    tasks: dict[str, dict[str, float]] = {}
 
 
 class HeldLock(JournalFileOpenLock):
@@ -187,7 +201,10 @@ def _open(journal: Path) -> tuple[JournalStorage, optuna.Study]:
             study_name="palbert", storage=storage, direction="maximize", load_if_exists=True,
             sampler=optuna.samplers.RandomSampler(seed=0),  # never asked: parameters come from `_draw`
         )  # fmt: skip
-        study.get_trials(deepcopy=False)
+        trials = study.get_trials(deepcopy=False)
+        for trial in trials:
+            _check(trial)
+        optuna.create_study(direction="maximize").add_trials(trials)  # as for every draw, which checks parameters
     except OSError:
         raise
     except Exception as error:  # the journal is any text that somebody may have changed
@@ -196,6 +213,18 @@ def _open(journal: Path) -> tuple[JournalStorage, optuna.Study]:
             hint="Search again with --force, or into another folder with --out.",
         ) from error
     return storage, study
+
+
+def _check(trial: FrozenTrial) -> None:
+    """Raise ValueError unless what a journal says of a trial is what `prune` and `tell` write."""
+    scores = [*trial.intermediate_values.values(), *(trial.values or ())]
+    if not all(isinstance(each, int | float) and math.isfinite(each) for each in scores):
+        raise ValueError(f"trial {trial.number}: a score is not a number")
+    result = trial.user_attrs.get("result")
+    if result is not None:
+        _Result.model_validate(result)
+    if trial.state == TrialState.COMPLETE and (trial.value is None or result is None or "overall" not in result):
+        raise ValueError(f"trial {trial.number} is complete and has no score")
 
 
 def _distribution(dimension: Dimension) -> BaseDistribution:

@@ -79,6 +79,32 @@ def test_a_journal_of_somebody_else_is_refused(tmp_path: Path) -> None:
         Search(tmp_path / "journal.log", SPACE, seed=0)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"result":{"overall":0.5', '"result":{"overal":0.5'),
+        ('"result":{"overall":0.5', '"result":{"overall":"x"'),
+        ('"result":{"overall":0.5', '"result":{"overall":NaN'),
+        ('"tasks":{}', '"tasks":[3]'),
+        ('"intermediate_value":0.5', '"intermediate_value":' + "1" * 400),
+        ('"values":[0.5]', '"values":null'),
+        ('"params":{"a":', '"params":{"a":1e9'),
+    ],
+)
+def test_a_damaged_trial_is_refused(old: str, new: str, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.log"
+    search = Search(journal, SPACE, seed=0)
+    assert search.ask({}) is not None
+    search.prune(0, 1, 0.5)
+    search.tell(0, "complete", {"overall": 0.5, "tasks": {}})
+    text = journal.read_text("utf-8")
+    assert old in text
+    journal.write_text(text.replace(old, new))
+    with pytest.raises(RunFolderError, match=r"journal\.log: damaged: ") as caught:
+        Search(journal, SPACE, seed=0)
+    assert "--force" in (caught.value.hint or "")
+
+
 def test_trials_below_the_median_are_pruned_once_enough_are_complete(tmp_path: Path) -> None:
     search = Search(tmp_path / "journal.log", SPACE, seed=0)
     for number in range(FEWEST_FINISHED):
