@@ -90,7 +90,7 @@ def test_a_loaded_model_shows_its_tasks(trained: Path, tiny_encoder: Path) -> No
 
 def test_what_other_functions_return_is_shown(trained: Path, tmp_path: Path) -> None:
     exported = palbert.export(trained, out=tmp_path / EVIL.replace("/", ""), to="transformers", check=False)
-    assert "not compared" in shown(exported) and "alert" in shown(exported)
+    assert "Not compared" in shown(exported) and "alert" in shown(exported)
     submission = palbert.Submission(Path("run"), {"tone": [Path(EVIL)]}, {"tone": 3})
     assert str(Path(EVIL)) in shown(submission)
     assert EVIL in shown(Reproduction([Path("a.md")], {"row": EVIL}))

@@ -17,9 +17,9 @@ def test_export_says_what_was_written_and_that_it_was_not_checked(trained: Path,
     asked = ("export", trained, "--to", "transformers", "--out", tmp_path / "out", "--no-check")
     result = cli(*asked)
     assert result.code == 0
-    assert result.out == f"Written: {tmp_path / 'out'} (transformers, pooling mean)\nVectors were not compared.\n"
+    assert result.out == f"Written: {tmp_path / 'out'} (transformers, pooling mean)\nNot compared with palbert.\n"
     again = cli(*asked)
-    assert again.code == 2 and "holds an encoder already" in again.err
+    assert again.code == 2 and "holds an export already" in again.err
     assert cli(*asked, "--force").code == 0
 
 

@@ -23,6 +23,7 @@ from palbert.training.trainer import Hook, Trainer
 from palbert.verbs import train as verb
 
 MakeScene = Callable[..., Any]
+SWAPS = {"swaps": {"form": "identity-swaps"}}
 SIAMESE = {"pair_input": "siamese", "head": "concat"}
 TERMS = [name for name in OBJECTIVES if name != "distillation"]  # tested separately, with teachers
 LABELLED = [name for name in TERMS if not OBJECTIVES[name].triplets]
@@ -32,7 +33,7 @@ LABELLED = [name for name in TERMS if not OBJECTIVES[name].triplets]
 def values(tiny_recipe: dict[str, Any]) -> dict[str, Any]:
     """Return a short recipe with classes, a joint and a siamese pair."""
     values = copy.deepcopy(tiny_recipe)
-    values["tasks"] = {"sst": {"label_smoothing": 0.1}, "quora": {}, "sts": dict(SIAMESE)}
+    values["tasks"] = {"sst": {"label_smoothing": 0.1, "extra": dict(SWAPS)}, "quora": {}, "sts": dict(SIAMESE)}
     values["training"] = {"epochs": 2, "steps_per_epoch": 3, "batch_size": 4, "sampler": "round-robin"}
     return values
 
@@ -122,7 +123,7 @@ def test_all_terms_train_together_on_every_kind_of_task(
     values: dict[str, Any], nli: dict[str, Any], tmp_path: Path, task: str
 ) -> None:
     name, _, siamese = task.partition("-")
-    values["tasks"] = {name: {**(SIAMESE if siamese else {}), "extra": nli}}
+    values["tasks"] = {name: {**(SIAMESE if siamese else {}), "extra": {**nli, **SWAPS}}}
     values["training"] |= {"epochs": 1, "accumulation": 2}
     assert "model.safetensors" in trained(values, tmp_path / "run", TERMS)
 
@@ -142,7 +143,7 @@ def test_all_terms_train_with_adapters_in_a_frozen_encoder_and_a_relational_laye
     options = {"size": 8, "heads": 4} if adapters == "pal" else {"rank": 4}
     values |= {"adapters": {"name": adapters, **options}, "relation": {"name": "linear", "tasks": ["quora", "sts"]}}
     plain = trained(values, tmp_path / "plain", [])
-    values["tasks"]["sts"] = {"extra": nli}
+    values["tasks"]["sts"] = {"extra": {**nli, **SWAPS}}
     found = trained(values, tmp_path / "run", [{"name": name, "tasks": ["quora", "sts"]} for name in TERMS])
     assert plain["model.safetensors"] != found["model.safetensors"]
 
@@ -201,7 +202,7 @@ def test_an_objective_reads_back_unchanged(values: dict[str, Any], tmp_path: Pat
     (tmp_path / "recipe.toml").write_text(dump_recipe(recipe), "utf-8")
     assert load_recipe(tmp_path / "recipe.toml").objectives == recipe.objectives
     terms = make_objectives(recipe).terms
-    assert [tuple(term.goals) for term in terms] == [("sst",), ("sst", "quora", "sts")]
+    assert [tuple(term.goals) for term in terms] == [("sst", "sst+swaps"), ("sst", "sst+swaps", "quora", "sts")]
     assert [term.weight for term in terms] == [0.02, 1.0]
 
 

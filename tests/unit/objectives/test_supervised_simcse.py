@@ -218,7 +218,7 @@ TRIPLETS = [{"name": "supervised-simcse", "tasks": ["sts"]}]
             {"train": ["a.tsv", {"path": "b.tsv", "text": ["a", "b", "c"]}]},
             "in all files alike; found 2 and 3",
         ),
-        ({"objectives": TRIPLETS}, {"form": "pairs"}, "tasks.sts.extra.nli.form: Input should be 'rows' or 'triplets'"),
+        ({"objectives": TRIPLETS}, {"form": "pairs"}, "tasks.sts.extra.nli.form: Input should be 'rows', 'triplets'"),
     ],
 )
 def test_unusable_triplets_are_refused_before_data_is_read(

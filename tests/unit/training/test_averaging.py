@@ -148,12 +148,12 @@ def test_the_average_is_evaluated_and_saved(start: Start) -> None:
     averaged = run.trainer.average.model.state_dict()
     other = start("other")
     other.model.load_state_dict(averaged)
-    scores = run._evaluate(run.trainer.average.model, epoch=2, step=12)
+    scores = run.evaluate(run.trainer.average.model, epoch=2, step=12)
     expected = {key: value for key, value in asdict(scores).items() if key != "seconds"}
     assert read_records(folder / "metrics.jsonl")[-1] == {"kind": "evaluation", **expected}
-    assert scores == other._evaluate(other.model, epoch=2, step=12)
+    assert scores == other.evaluate(other.model, epoch=2, step=12)
     other.model.load_state_dict(run.model.state_dict())
-    assert scores != other._evaluate(other.model, epoch=2, step=12)
+    assert scores != other.evaluate(other.model, epoch=2, step=12)
     loaded = palbert.load(folder, checkpoint="last", device="cpu").inference.model.state_dict()
     assert all(torch.equal(value, averaged[name]) for name, value in loaded.items())
     assert files(folder, "best").keys() == {"model.safetensors"}

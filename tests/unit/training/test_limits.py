@@ -34,7 +34,7 @@ def score(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]], None]
             tasks = {name: {task.metric: 0.5} for name, task in job.recipe.tasks.items()}
             return Evaluation(epoch=epoch, step=step, overall=scores.get(step, 0.0), tasks=tasks)
 
-        monkeypatch.setattr(TrainingJob, "_evaluate", evaluate)
+        monkeypatch.setattr(TrainingJob, "evaluate", evaluate)
 
     return story
 

@@ -151,7 +151,10 @@ def test_without_the_library_the_folder_is_written_unchecked(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"to": "tflite"}, "Cannot export to 'tflite'. Known: onnx, sentence-transformers, transformers."),
+        (
+            {"to": "tflite"},
+            "Cannot export to 'tflite'. Known: cross-encoder, onnx, sentence-transformers, transformers.",
+        ),
         ({"precision": "int8"}, "--precision (precision) means nothing for --to sentence-transformers."),
         ({"to": "onnx", "pooling": "mean"}, "--pooling (pooling) means nothing for --to onnx."),
         ({"to": "onnx", "precision": "int4"}, "Cannot export in 'int4'. There are: fp32, int8."),
