@@ -18,9 +18,15 @@ SHARED = {
     "force": arguments.Force,
     "checkpoint": arguments.Checkpoint,
     "as_json": arguments.Json,
-    "run": arguments.Run,
+    "run": (arguments.Run, arguments.RunOrHub),
     "recipe": arguments.RecipeName,
 }
+
+
+def definitions_of(name: str) -> tuple[Any, ...]:
+    """Return the definitions of a parameter: verbs that use a run take it from the Hub too."""
+    shared = SHARED[name]
+    return shared if isinstance(shared, tuple) else (shared,)
 
 
 def option_of(hint: Any) -> Any:
@@ -32,12 +38,13 @@ def test_verbs_use_the_shared_definition_of_a_parameter(command: Callable[..., A
     hints = get_type_hints(command, include_extras=True)
     for name in inspect.signature(command).parameters:
         if name in SHARED:
-            assert hints[name] == SHARED[name], f"{command.__name__} defines its own {name}"
+            assert hints[name] in definitions_of(name), f"{command.__name__} defines its own {name}"
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_every_shared_parameter_has_a_help_text(name: str) -> None:
-    assert option_of(SHARED[name]).help.endswith((".", "]"))
+    for definition in definitions_of(name):
+        assert option_of(definition).help.endswith((".", "]"))
 
 
 def test_a_split_is_one_of_three() -> None:

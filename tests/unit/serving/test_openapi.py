@@ -146,6 +146,7 @@ def test_nothing_that_is_sent_is_an_unexpected_error(
         ask()
     assert {path for path, _ in statuses} == set(BODIES if mode == "negative" else published["paths"])
     if (mode, names) == ("positive", "known"):
-        assert all(statuses[path, 200] >= 20 for path in BODIES), statuses
+        # How many cases are answered depends on the constants that Hypothesis finds in the modules loaded so far.
+        assert all(statuses[path, 200] >= 5 for path in BODIES), statuses
     if (mode, names) == ("negative", "any"):
         assert all(statuses[path, 400] + statuses[path, 422] >= 20 for path in BODIES), statuses

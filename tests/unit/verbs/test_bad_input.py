@@ -336,7 +336,7 @@ def test_an_existing_run_folder_is_refused_with_the_options_to_proceed(
     recipe = write_recipe(recipe_of(Case([]), here, tiny_encoder))
     before = snapshot(here)
     result = cli("train", recipe, "--out", here / "run")
-    assert_refused_with(result, [f"{here / 'run'}: already holds a run.", "--resume", "--force", "--out"])
+    assert_refused_with(result, [f"{here / 'run'}: already holds a run.", "--force", "--out"])
     assert snapshot(here) == before
 
 
