@@ -204,7 +204,7 @@ def metadata(card: Card) -> Any:
 
 
 def _results(task: CardTask, split: str) -> list[Any]:
-    """Return a task's scores as the model index has them; each task is a data set of its own there."""
+    """Return a task's scores for the Hub's model index, where each task is listed as a separate data set."""
     from huggingface_hub import EvalResult
 
     names = ", ".join(dict.fromkeys(file.name for file in task.files)) or task.name

@@ -29,10 +29,12 @@ from palbert.verbs.origin import Ingredient, Origin
 from palbert.verbs.run import Run
 
 UNIFORM, GREEDY = "uniform soup", "greedy soup"
-BIAS = (
-    "The greedy soup was chosen on these dev rows, so its score here is too good by an unknown amount; "
-    "rows that chose nothing tell: palbert evaluate {out} --split test"
-)
+BIAS = {
+    GREEDY: "The greedy soup was chosen on these dev rows, so its score here is too good by an unknown amount.",
+    UNIFORM: "The checkpoint of each run was chosen on these dev rows, so all scores here are slightly too high.",
+}
+"""What the dev scores do not show, by how the written soup was made."""
+OTHER_ROWS = "Score it on rows that were not used for any choice: palbert evaluate {out} --split test"
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +128,7 @@ def merge(
         )
     names = {str(source.folder.path) for source in used}
     shown = [replace(each, kept=each.name in names) for each in scores]
-    return Merged(run, method, shown, BIAS.format(out=folder.path))
+    return Merged(run, method, shown, f"{BIAS[method]} {OTHER_ROWS.format(out=folder.path)}")
 
 
 def _score_all(

@@ -42,6 +42,7 @@ def test_a_uniform_soup_is_the_mean_of_all_runs(trained: Path, second: Path, tmp
         torch.testing.assert_close(value, ((one[name].double() + two[name].double()) / 2).float(), rtol=0, atol=0)
     scores = {each.name: each.evaluation for each in merged.scores}
     assert scores["uniform soup"].tasks == merged.run.scores
+    assert "greedy soup was chosen" not in merged.note and "checkpoint of each run was chosen" in merged.note
     assert len(merged.run.report["origin"]["checkpoints"]) == 2
 
 
